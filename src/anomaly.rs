@@ -1,0 +1,214 @@
+//! What is odd in a capture or on the wire: counted, with a few examples kept, never a reason to
+//! stop and never a judgement.
+
+use crate::model::place::{InputId, Place};
+use std::collections::BTreeMap;
+
+/// The kinds of oddity. The name is what reports show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Kind {
+    // The capture file
+    /// The file ends in the middle of a packet, block or entry.
+    FileCut,
+    /// A block or packet header that makes no sense; what follows could not be read.
+    BadBlock,
+    /// A packet refers to an interface that no block described.
+    UnknownInterface,
+    /// A HAR entry that could not be read.
+    BadEntry,
+    /// The same HAR entry twice; the copy is left out.
+    DuplicateEntry,
+    // Links and packets
+    /// A link type that is not read.
+    UnknownLinkType,
+    /// A header shorter than it must be, or that contradicts itself.
+    MalformedPacket,
+    /// A packet cut by the snapshot length.
+    TruncatedPacket,
+    /// An IP fragment (not put together).
+    IpFragment,
+    // TCP
+    /// Bytes that are not in the capture.
+    Hole,
+    /// The same bytes with different content; the first are kept.
+    OverlapConflict,
+    /// A connection whose start is not in the capture.
+    Midstream,
+    /// More out-of-order bytes than the limit; the gap before them is given up.
+    OutOfOrderLimit,
+    /// A reset whose sequence number is outside the window; not believed.
+    RstOutOfWindow,
+    /// More connections than the limit; the longest idle one is let go.
+    ConnectionLimit,
+    // What is carried
+    /// TLS without keys.
+    OpaqueTls,
+    /// HTTP/2, which is not read.
+    OpaqueHttp2,
+    /// Bytes where an HTTP head should be.
+    NotHttp,
+    /// A head that breaks RFC 9112.
+    BadHead,
+    /// A head longer than the limit.
+    HeadLimit,
+    /// Contradicting framing: several content lengths, or one beside chunked.
+    BodyFraming,
+    /// A chunk header that is none.
+    BadChunk,
+    /// A response for which no request was seen.
+    UnpairedResponse,
+    /// A response that began before its request was complete.
+    EarlyResponse,
+    /// A content coding that is unknown or failed.
+    UndecodableBody,
+    /// A body that expands beyond the limit.
+    DecompressionLimit,
+    /// A body or event larger than the limit.
+    BodyLimit,
+    /// A session header with several different values.
+    SessionHeaderRepeated,
+    /// `Last-Event-ID` on a method other than GET.
+    CursorOnOtherMethod,
+}
+
+impl Kind {
+    /// As shown in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::FileCut => "file-cut",
+            Self::BadBlock => "bad-block",
+            Self::UnknownInterface => "unknown-interface",
+            Self::BadEntry => "bad-entry",
+            Self::DuplicateEntry => "duplicate-entry",
+            Self::UnknownLinkType => "unknown-link-type",
+            Self::MalformedPacket => "malformed-packet",
+            Self::TruncatedPacket => "truncated-packet",
+            Self::IpFragment => "ip-fragment",
+            Self::Hole => "hole",
+            Self::OverlapConflict => "overlap-conflict",
+            Self::Midstream => "midstream",
+            Self::OutOfOrderLimit => "out-of-order-limit",
+            Self::RstOutOfWindow => "rst-out-of-window",
+            Self::ConnectionLimit => "connection-limit",
+            Self::OpaqueTls => "opaque-tls",
+            Self::OpaqueHttp2 => "opaque-http2",
+            Self::NotHttp => "not-http",
+            Self::BadHead => "bad-head",
+            Self::HeadLimit => "head-limit",
+            Self::BodyFraming => "body-framing",
+            Self::BadChunk => "bad-chunk",
+            Self::UnpairedResponse => "unpaired-response",
+            Self::EarlyResponse => "early-response",
+            Self::UndecodableBody => "undecodable-body",
+            Self::DecompressionLimit => "decompression-limit",
+            Self::BodyLimit => "body-limit",
+            Self::SessionHeaderRepeated => "session-header-repeated",
+            Self::CursorOnOtherMethod => "cursor-on-other-method",
+        }
+    }
+
+    /// What it means, in one sentence.
+    #[must_use]
+    pub const fn about(self) -> &'static str {
+        match self {
+            Self::FileCut => "the file ends in the middle of a packet, block or entry",
+            Self::BadBlock => "a block that makes no sense; what follows it could not be read",
+            Self::UnknownInterface => "a packet of an interface that no block described",
+            Self::BadEntry => "a HAR entry that could not be read",
+            Self::DuplicateEntry => "the same HAR entry twice; the copy was left out",
+            Self::UnknownLinkType => "a link type that is not read",
+            Self::MalformedPacket => "a packet header that is too short or contradicts itself",
+            Self::TruncatedPacket => "a packet cut by the snapshot length",
+            Self::IpFragment => "an IP fragment; fragments are not put together",
+            Self::Hole => "bytes of a TCP stream that are not in the capture",
+            Self::OverlapConflict => {
+                "the same bytes sent twice with different content; the first were kept"
+            }
+            Self::Midstream => "a connection whose start is not in the capture",
+            Self::OutOfOrderLimit => "more out-of-order bytes than the limit",
+            Self::RstOutOfWindow => "a reset outside the window; not believed",
+            Self::ConnectionLimit => "more open connections than the limit",
+            Self::OpaqueTls => "TLS without keys",
+            Self::OpaqueHttp2 => "HTTP/2, which is not read",
+            Self::NotHttp => "bytes where an HTTP head should be",
+            Self::BadHead => "a head that breaks RFC 9112",
+            Self::HeadLimit => "a head longer than the limit",
+            Self::BodyFraming => "contradicting lengths of a body",
+            Self::BadChunk => "a chunk header that is none",
+            Self::UnpairedResponse => "a response whose request was not seen",
+            Self::EarlyResponse => "a response that began before its request was complete",
+            Self::UndecodableBody => "a content coding that is unknown or failed",
+            Self::DecompressionLimit => "a body that expands beyond the limit",
+            Self::BodyLimit => "a body or event larger than the limit",
+            Self::SessionHeaderRepeated => "a session header with several different values",
+            Self::CursorOnOtherMethod => "Last-Event-ID on a method other than GET",
+        }
+    }
+}
+
+/// One example of an oddity.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Example {
+    /// Where.
+    pub place: Place,
+    /// What exactly: lengths, offsets, values; never payload.
+    pub detail: String,
+}
+
+/// Counts of oddities by input and kind, with the first few examples of each.
+#[derive(Clone, Debug, Default)]
+pub struct Anomalies {
+    seen: BTreeMap<(InputId, Kind), Tally>,
+}
+
+/// How often a kind was seen, and examples.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// How often.
+    pub count: u64,
+    /// The first examples, in order of place.
+    pub examples: Vec<Example>,
+}
+
+impl Anomalies {
+    /// Counts one. `detail` is only built while examples are still kept.
+    pub fn note(&mut self, kind: Kind, place: Place, detail: impl FnOnce() -> String) {
+        let tally = self.seen.entry((place.input, kind)).or_default();
+        tally.count += 1;
+        if tally.examples.len() < EXAMPLES {
+            tally.examples.push(Example {
+                place,
+                detail: detail(),
+            });
+        }
+    }
+
+    /// Adds what another collector saw. The result does not depend on the order of merging.
+    pub fn merge(&mut self, other: Self) {
+        for (key, tally) in other.seen {
+            let mine = self.seen.entry(key).or_default();
+            mine.count += tally.count;
+            mine.examples.extend(tally.examples);
+            mine.examples.sort();
+            mine.examples.truncate(EXAMPLES);
+        }
+    }
+
+    /// How often `kind` was seen in `input`.
+    #[must_use]
+    pub fn count(&self, input: InputId, kind: Kind) -> u64 {
+        self.seen.get(&(input, kind)).map_or(0, |tally| tally.count)
+    }
+
+    /// All of them, by input and kind.
+    pub fn iter(&self) -> impl Iterator<Item = (InputId, Kind, &Tally)> {
+        self.seen
+            .iter()
+            .map(|(&(input, kind), tally)| (input, kind, tally))
+    }
+}
+
+/// Examples kept of one kind in one input: enough to go and look.
+const EXAMPLES: usize = 5;

@@ -1,0 +1,72 @@
+//! Every cap in one place, with its default and its reason. Reaching one is an anomaly and ends
+//! that flow (or that item) alone.
+
+use crate::model::time::Span;
+
+/// Caps on what hostile or enormous input may cost, and the windows of patience.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Largest capture block or packet: 16 MiB. Wireshark refuses packets above 256 KiB for most
+    /// link types; blocks with comments and secrets are larger.
+    pub block: usize,
+    /// Out-of-order bytes held for one direction of one connection: 4 MiB, a generous receive
+    /// window.
+    pub out_of_order: usize,
+    /// Packets of one direction after a gap before its bytes are called lost: past any reordering
+    /// that paths and taps do.
+    pub reorder_packets: u32,
+    /// Capture time after a gap before its bytes are called lost: past a retransmission timeout
+    /// and its first doublings (RFC 6298).
+    pub reorder_time: Span,
+    /// Idle capture time after which a connection without FIN or RST is let go: 4 hours. An idle
+    /// event stream with keep-alives never gets there.
+    pub idle: Span,
+    /// Connections held at once: 1 million.
+    pub connections: usize,
+    /// Head of a request or response: 256 KiB; servers refuse at 8 to 64 KiB.
+    pub head: usize,
+    /// Headers of one head.
+    pub headers: usize,
+    /// Requests waiting for their response on one connection (pipelining).
+    pub pipelined: usize,
+    /// Response bytes held while the request they answer is late in the capture.
+    pub early_response: usize,
+    /// A JSON body kept to be read: 64 MiB. Tool results with images are megabytes.
+    pub json_body: usize,
+    /// Nesting of JSON (the parser's own limit).
+    pub json_depth: usize,
+    /// Text of an error body kept to see what it speaks of.
+    pub error_body: usize,
+    /// One line of an event stream, and one event's data: 64 MiB, as a JSON body.
+    pub event: usize,
+    /// Decoded bytes for one encoded byte, past the first mebibyte: above it, it is a bomb.
+    pub expansion: usize,
+    /// Length of an id or header value kept: 8 KiB.
+    pub text: usize,
+    /// A HAR entry: 256 MiB of text.
+    pub har_entry: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            block: 16 << 20,
+            out_of_order: 4 << 20,
+            reorder_packets: 64,
+            reorder_time: Span::from_secs(3),
+            idle: Span::from_secs(4 * 3600),
+            connections: 1 << 20,
+            head: 256 << 10,
+            headers: 512,
+            pipelined: 4096,
+            early_response: 4 << 20,
+            json_body: 64 << 20,
+            json_depth: 128,
+            error_body: 8 << 10,
+            event: 64 << 20,
+            expansion: 1000,
+            text: 8 << 10,
+            har_entry: 256 << 20,
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! The result of a run: what reports are made of. One struct per row of a report; the fields are
+//! the columns (REPORTS.md), typed.
+
+use super::{
+    event::Event,
+    exchange::{EndCause, Exchange},
+    flow::Endpoint,
+    place::Place,
+    time::{Span, Timestamp},
+    verdict::{Confidence, IdScheme, SessionEnd, Severity, Verdict},
+};
+use crate::anomaly::Anomalies;
+use std::{path::PathBuf, sync::Arc};
+
+/// Everything a run found out.
+#[derive(Debug, Default)]
+pub struct Analysis {
+    /// The inputs, in the order of their ids.
+    pub inputs: Vec<Input>,
+    /// Every HTTP exchange, in order of time; an exchange's number is its index + 1.
+    pub exchanges: Vec<Exchange>,
+    /// Which session each exchange belongs to, as an index into `sessions`; parallel to
+    /// `exchanges`.
+    pub session_of: Vec<Option<SessionRef>>,
+    /// Sessions, a row for each incarnation, in order of first time. Legacy sessions
+    /// (2024-11-05) are not among them.
+    pub sessions: Vec<SessionRow>,
+    /// Event streams of sessions (legacy ones too), in order of opening.
+    pub segments: Vec<SegmentRow>,
+    /// Resumes in order of time.
+    pub resumes: Vec<Resume>,
+    /// Findings, in order of time, worst first at equal times.
+    pub findings: Vec<Finding>,
+    /// Totals over the run.
+    pub totals: Totals,
+    /// Oddities of captures and wire.
+    pub anomalies: Anomalies,
+}
+
+impl Analysis {
+    /// The name of an input as given on the command line.
+    #[must_use]
+    pub fn input_name(&self, place: Place) -> &str {
+        self.inputs
+            .get(place.input.0 as usize)
+            .map_or("", |input| input.name.as_str())
+    }
+
+    /// Where an event of exchange `exchange` (an index) was seen.
+    #[must_use]
+    pub fn event_place(&self, exchange: &Exchange, event: &Event) -> Place {
+        let stream = std::iter::once(&exchange.place)
+            .chain(&exchange.more_places)
+            .find(|place| place.input == event.input)
+            .and_then(|place| place.tcp_stream);
+        Place {
+            input: event.input,
+            frame: event.frame,
+            tcp_stream: stream,
+        }
+    }
+}
+
+/// Where an exchange stands in its session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionRef {
+    /// Index into [`Analysis::sessions`] of the incarnation; `None` for a legacy session.
+    pub session: Option<u32>,
+    /// Index into [`Analysis::segments`], when its response is an event stream.
+    pub segment: Option<u32>,
+}
+
+/// An input file or standard input, and what was in it (`inputs.csv`).
+#[derive(Clone, Debug, Default)]
+pub struct Input {
+    /// As named on the command line, or the path found in a folder; `-` for standard input.
+    pub name: String,
+    /// The file, unless it is standard input.
+    pub path: Option<PathBuf>,
+    /// `pcap`, `pcapng`, `har`, with `+gz` or `+zst` when compressed; empty when unreadable.
+    pub format: String,
+    /// Names of the link types of its interfaces, in order of appearance.
+    pub link_types: Vec<String>,
+    /// Packets, or HAR entries.
+    pub packets: u64,
+    /// Bytes of packet data captured, or bytes of HAR text.
+    pub bytes: u64,
+    /// Time of the first packet or entry.
+    pub first_time: Option<Timestamp>,
+    /// Time of the last packet or entry.
+    pub last_time: Option<Timestamp>,
+    /// TCP connections (Wireshark's count of streams).
+    pub tcp_connections: u64,
+    /// HTTP exchanges.
+    pub http_exchanges: u64,
+    /// Events of event streams.
+    pub sse_events: u64,
+    /// Sessions under judgement that have an exchange in it.
+    pub sessions: u64,
+    /// Resumes.
+    pub resumes: u64,
+    /// MCP exchanges without a session.
+    pub sessionless: u64,
+    /// Sessions of the 2024-11-05 transport.
+    pub legacy_sessions: u64,
+    /// Session ids that were only ever refused.
+    pub refused_ids: u64,
+    /// TLS connections that could not be read.
+    pub tls_opaque: u64,
+    /// HTTP/2 connections that could not be read.
+    pub http2_opaque: u64,
+    /// Holes in TCP streams.
+    pub holes: u64,
+    /// Bytes in those holes.
+    pub hole_bytes: u64,
+    /// Packets cut by the snapshot length.
+    pub truncated_packets: u64,
+    /// What is damaged, in a few words with the offset; empty when nothing is.
+    pub damaged: String,
+    /// Why it could not be read at all.
+    pub unreadable: Option<String>,
+}
+
+/// Totals over the run, beyond what the rows sum up to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// MCP exchanges without a session (stateless servers, 2026-07-28).
+    pub sessionless: u64,
+    /// Sessions of the 2024-11-05 transport.
+    pub legacy_sessions: u64,
+    /// Session ids that were only ever refused.
+    pub refused_ids: u64,
+    /// Distinct sessions under judgement (not incarnations).
+    pub sessions: u64,
+}
+
+/// A resume and its verdict (`resumes.csv`).
+#[derive(Clone, Debug)]
+pub struct Resume {
+    /// The session id asked for.
+    pub session_id: Arc<str>,
+    /// The incarnation that the cursor belongs to, from 1.
+    pub incarnation: u32,
+    /// The incarnation that answered.
+    pub incarnation_after: Option<u32>,
+    /// Its number in the session, from 1.
+    pub resume: u32,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// How sure it is.
+    pub confidence: Confidence,
+    /// Why it is not sure, or what decided; short, lower case.
+    pub reason: String,
+    /// Codes of the findings on it, worst first.
+    pub findings: Vec<&'static str>,
+    /// `Last-Event-ID` as sent.
+    pub last_event_id: String,
+    /// Id of the first message of the answer: `None` without a message, empty without an id.
+    pub first_event_id: Option<String>,
+    /// The scheme of the stream's ids.
+    pub id_scheme: IdScheme,
+    /// Events delivered on the stream before.
+    pub events_before: u32,
+    /// Events on this segment.
+    pub events_after: u32,
+    /// Of those, how many came again with the same payload.
+    pub events_redelivered: u32,
+    /// Ids that nobody delivered between cursor and answer; `None` when the scheme cannot tell.
+    pub ids_skipped: Option<u64>,
+    /// New events whose id a client that removes duplicates has seen.
+    pub events_dropped_by_dedup: u32,
+    /// What became of the requests pending at the cut.
+    pub requests: RequestFates,
+    /// Progress tokens of pending requests left hanging.
+    pub progress_tokens_left: u32,
+    /// The client.
+    pub client: Option<Endpoint>,
+    /// The server.
+    pub server: Option<Endpoint>,
+    /// The backend that served the stream before.
+    pub backend_before: Option<Arc<str>>,
+    /// The backend that answered.
+    pub backend_after: Option<Arc<str>>,
+    /// Protocol revision.
+    pub protocol_version: Option<Arc<str>>,
+    /// Request method (always GET).
+    pub method: String,
+    /// Status of the answer.
+    pub status: Option<u16>,
+    /// Session id on the answer, when it has one.
+    pub response_session_id: Option<Arc<str>>,
+    /// Time of the last event on the stream before.
+    pub last_event_time: Option<Timestamp>,
+    /// When the stream was cut.
+    pub disconnect_time: Option<Timestamp>,
+    /// By what.
+    pub disconnect_cause: Option<EndCause>,
+    /// When the resume was sent.
+    pub resume_time: Timestamp,
+    /// When its first event came.
+    pub first_event_time: Option<Timestamp>,
+    /// Last event → disconnect.
+    pub silence: Option<Span>,
+    /// Disconnect → resume; negative when the old connection ends later.
+    pub gap: Option<Span>,
+    /// The `retry` in force, in milliseconds.
+    pub retry: Option<u32>,
+    /// Whether the client kept it.
+    pub retry_kept: Option<bool>,
+    /// Resume → response head.
+    pub response: Option<Span>,
+    /// Resume → first event.
+    pub first_event: Option<Span>,
+    /// The incident its cut belongs to.
+    pub incident: Option<u32>,
+    /// Where the cut segment was.
+    pub place_before: Option<Place>,
+    /// Where the resume is.
+    pub place: Place,
+    /// Index of its exchange in [`Analysis::exchanges`].
+    pub exchange: u32,
+    /// The events around it, in plain words, for people: what was delivered last, what came.
+    pub story: Vec<String>,
+}
+
+/// What became of the requests pending at a cut.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RequestFates {
+    /// How many were pending.
+    pub pending: u32,
+    /// Answered later.
+    pub answered: u32,
+    /// Answered under an id that a client which removes duplicates drops.
+    pub dropped: u32,
+    /// Never answered though the client stayed.
+    pub lost: u32,
+    /// Answered twice, differently.
+    pub differing: u32,
+    /// Cancelled by the client.
+    pub cancelled: u32,
+    /// Perhaps answered later: the capture ends, or a hole covers it.
+    pub still_pending: u32,
+}
+
+/// A judgement (`findings.csv`). Only `finding/` makes one.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// Its code, kebab case.
+    pub code: &'static str,
+    /// How bad.
+    pub severity: Severity,
+    /// How sure.
+    pub confidence: Confidence,
+    /// The kind of evidence, a word or two.
+    pub evidence: String,
+    /// The session.
+    pub session_id: Arc<str>,
+    /// Its incarnation.
+    pub incarnation: u32,
+    /// The resume's number in the session.
+    pub resume: Option<u32>,
+    /// When.
+    pub time: Timestamp,
+    /// What was seen, in one line.
+    pub detail: String,
+    /// The client.
+    pub client: Option<Endpoint>,
+    /// The server.
+    pub server: Option<Endpoint>,
+    /// The decisive frame.
+    pub place: Place,
+}
+
+/// One incarnation of a session (`sessions.csv`).
+#[derive(Clone, Debug, Default)]
+pub struct SessionRow {
+    /// The session id.
+    pub session_id: Arc<str>,
+    /// Its incarnation, from 1.
+    pub incarnation: u32,
+    /// What the client addresses: scheme, host, path.
+    pub service: String,
+    /// The client.
+    pub client: Option<Endpoint>,
+    /// The server.
+    pub server: Option<Endpoint>,
+    /// The revision negotiated.
+    pub protocol_version: Option<Arc<str>>,
+    /// `clientInfo.name`.
+    pub client_name: Option<Arc<str>>,
+    /// `serverInfo.name`.
+    pub server_name: Option<Arc<str>>,
+    /// Its first exchange.
+    pub first_time: Timestamp,
+    /// The last thing seen of it.
+    pub last_time: Timestamp,
+    /// Streams.
+    pub streams: u32,
+    /// Segments.
+    pub segments: u32,
+    /// Events.
+    pub events: u32,
+    /// Resumes.
+    pub resumes: u32,
+    /// Resumes by verdict, in the order of [`Verdict::ALL`].
+    pub verdicts: [u32; 9],
+    /// The scheme of its ids; the most orderly one when its keys differ.
+    pub id_scheme: IdScheme,
+    /// How it ended.
+    pub end: SessionEnd,
+    /// Codes of its findings, worst first.
+    pub findings: Vec<&'static str>,
+}
+
+/// What one connection carried of a stream (`segments.csv`).
+#[derive(Clone, Debug)]
+pub struct SegmentRow {
+    /// The session id.
+    pub session_id: Arc<str>,
+    /// Its incarnation; 0 for a legacy session.
+    pub incarnation: u32,
+    /// The stream's number in the session, from 1.
+    pub stream: u32,
+    /// The segment's number in the stream, from 1.
+    pub segment: u32,
+    /// The cursor asked with.
+    pub last_event_id: Option<String>,
+    /// How it ended, as the session shows it (`silent` where the exchange says `capture-end`).
+    pub end_cause: EndCause,
+    /// When it ended.
+    pub end_time: Option<Timestamp>,
+    /// The frame that ended it.
+    pub end_place: Place,
+    /// Index of its exchange.
+    pub exchange: u32,
+}

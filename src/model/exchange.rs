@@ -1,0 +1,330 @@
+//! The waist: one HTTP request with its response, as compact facts. HTTP/1.1 from packets,
+//! later HTTP/2, and HAR entries all come out as this; everything judged is judged from this.
+
+use super::{
+    event::{Event, Text},
+    flow::Endpoint,
+    message::{Message, PayloadHash, Subject},
+    place::Place,
+    time::{Span, Timestamp},
+};
+use std::sync::Arc;
+
+/// One HTTP request with its response.
+#[derive(Clone, Debug, Default)]
+pub struct Exchange {
+    /// The client's end; unknown in a HAR.
+    pub client: Option<Endpoint>,
+    /// The server's end.
+    pub server: Option<Endpoint>,
+    /// Which connection of the run carried it, and its place in that connection's order. `None`
+    /// in a HAR.
+    pub connection: Option<ConnectionId>,
+    /// Where its first byte is: the request's, or the response's when the request is missing.
+    pub place: Place,
+    /// Other TCP stream numbers of the connection, when it spans files.
+    pub more_places: Vec<Place>,
+    /// The protocol that carried it.
+    pub version: HttpVersion,
+    /// What road brought it here, and what that road cannot show.
+    pub source: Source,
+    /// The request; `None` when its head is not in the capture.
+    pub request: Option<Request>,
+    /// The response; `None` when no response head was seen.
+    pub response: Option<Response>,
+    /// How and when it ended.
+    pub end: End,
+    /// The events of the response, in order, when it is an event stream.
+    pub events: Vec<Event>,
+    /// The text that [`Text`] values point into.
+    pub text: String,
+    /// Holes in the request or response body.
+    pub holes: Vec<Hole>,
+    /// Bytes of an event cut off before its blank line, at the end of the stream.
+    pub partial_event_bytes: u32,
+}
+
+impl Exchange {
+    /// The text of `span`; empty when it does not fit (it always does).
+    #[must_use]
+    pub fn text(&self, span: Text) -> &str {
+        let start = span.start as usize;
+        self.text
+            .get(start..start.saturating_add(span.len as usize))
+            .unwrap_or_default()
+    }
+
+    /// The time by which exchanges are ordered: the request's, else the response's.
+    #[must_use]
+    pub fn time(&self) -> Timestamp {
+        match (&self.request, &self.response) {
+            (Some(request), _) => request.time,
+            (None, Some(response)) => response.time,
+            (None, None) => self.end.time,
+        }
+    }
+
+    /// Whether the response is an event stream of a success.
+    #[must_use]
+    pub fn is_event_stream(&self) -> bool {
+        self.response
+            .as_ref()
+            .is_some_and(|r| r.media == Media::EventStream && (200..300).contains(&r.status))
+    }
+}
+
+/// A connection of the run, numbered in the order of its first packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnectionId(pub u32);
+
+/// The HTTP version of an exchange.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum HttpVersion {
+    /// HTTP/1.0.
+    Http10,
+    /// HTTP/1.1.
+    #[default]
+    Http11,
+    /// HTTP/2.
+    Http2,
+    /// HTTP/3 (only a HAR tells it).
+    Http3,
+    /// Not told.
+    Unknown,
+}
+
+impl HttpVersion {
+    /// As written in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Http10 => "HTTP/1.0",
+            Self::Http11 => "HTTP/1.1",
+            Self::Http2 => "HTTP/2",
+            Self::Http3 => "HTTP/3",
+            Self::Unknown => "",
+        }
+    }
+}
+
+/// What road brought an exchange here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Source {
+    /// Packets: times of bytes, ends of connections, holes are known.
+    #[default]
+    Packets,
+    /// A HAR entry. `bodies`: a response body (or its events) was recorded. `event_times`: the
+    /// events carry their own times.
+    Har {
+        /// The response's body, or its events, are in the file.
+        bodies: bool,
+        /// The events carry times of their own.
+        event_times: bool,
+    },
+}
+
+/// A request's head and what its body says.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// Time of its first byte.
+    pub time: Timestamp,
+    /// Time of its last byte.
+    pub end_time: Timestamp,
+    /// The method, as sent.
+    pub method: Box<str>,
+    /// The target: path and query (absolute and authority forms are kept as sent).
+    pub target: Box<str>,
+    /// `Host`, or the authority of an absolute target, in lower case; empty when missing.
+    pub host: Box<str>,
+    /// Whether it went to a proxy in absolute form, or the HAR says `https`.
+    pub scheme: Scheme,
+    /// The session header's value. Repeated or joined equal values are one; of different ones the
+    /// first is kept.
+    pub session_id: Option<Arc<str>>,
+    /// `Last-Event-ID`; `Some("")` when sent empty.
+    pub last_event_id: Option<Box<str>>,
+    /// `MCP-Protocol-Version`.
+    pub protocol_version: Option<Box<str>>,
+    /// `User-Agent`.
+    pub user_agent: Option<Arc<str>>,
+    /// The JSON-RPC messages of its body, in order.
+    pub messages: Vec<Message>,
+    /// Hash of the whole body; zero without one.
+    pub body: PayloadHash,
+    /// Body bytes seen.
+    pub body_bytes: u64,
+    /// Whether the whole body was seen.
+    pub complete: bool,
+}
+
+/// The scheme an exchange used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Scheme {
+    /// Plain HTTP.
+    #[default]
+    Http,
+    /// HTTP over TLS.
+    Https,
+}
+
+impl Scheme {
+    /// As written in a URL.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+        }
+    }
+}
+
+/// A response's head and what its body says.
+#[derive(Clone, Debug, Default)]
+pub struct Response {
+    /// Time of its first byte.
+    pub time: Timestamp,
+    /// Where its head was seen.
+    pub place: Place,
+    /// The status code.
+    pub status: u16,
+    /// `Content-Type` as sent.
+    pub content_type: Option<Box<str>>,
+    /// What `Content-Type` says it is.
+    pub media: Media,
+    /// The session header's value.
+    pub session_id: Option<Arc<str>>,
+    /// The value of the header named by `--incarnation-header`.
+    pub incarnation: Option<Box<str>>,
+    /// The value of the first header that names a backend.
+    pub backend: Option<Arc<str>>,
+    /// The JSON-RPC messages of a JSON body, in order.
+    pub messages: Vec<Message>,
+    /// What the text of a body speaks of, when it refuses (any status but 2xx).
+    pub subject: Subject,
+    /// Body bytes seen, after transfer decoding and before content decoding.
+    pub body_bytes: u64,
+    /// Whether the body ended as its framing says.
+    pub complete: bool,
+    /// Whether a content coding (gzip, br, …) could not be decoded from some place on.
+    pub undecodable: bool,
+}
+
+/// The kinds of response body that matter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Media {
+    /// No content type, no body.
+    #[default]
+    None,
+    /// `text/event-stream`.
+    EventStream,
+    /// `application/json` and `+json`.
+    Json,
+    /// Anything else.
+    Other,
+}
+
+/// How and when an exchange ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct End {
+    /// When: of the final chunk, FIN or RST; of the last packet when nothing ended it.
+    pub time: Timestamp,
+    /// The frame that ended it.
+    pub place: Place,
+    /// How.
+    pub cause: EndCause,
+    /// Bytes the client did not acknowledge before the end, at the last packet it acknowledged:
+    /// the time of that packet.
+    pub last_acknowledged: Option<Timestamp>,
+}
+
+/// What ended an exchange (REPORTS.md, `end_cause`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum EndCause {
+    /// Final chunk, content length or END_STREAM.
+    StreamEnd,
+    /// The server's FIN came first (with a close-delimited body it is a `StreamEnd`).
+    ServerFin,
+    /// The client's FIN came first.
+    ClientFin,
+    /// The server's RST came first.
+    ServerRst,
+    /// The client's RST came first.
+    ClientRst,
+    /// HTTP/2 GOAWAY.
+    Goaway,
+    /// HTTP/2 RST_STREAM.
+    StreamReset,
+    /// Nothing was seen, yet the stream was superseded or left unacknowledged.
+    Silent,
+    /// Still open when the capture ended.
+    CaptureEnd,
+    /// A HAR does not tell.
+    #[default]
+    Unknown,
+}
+
+impl EndCause {
+    /// As written in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::StreamEnd => "stream-end",
+            Self::ServerFin => "server-fin",
+            Self::ClientFin => "client-fin",
+            Self::ServerRst => "server-rst",
+            Self::ClientRst => "client-rst",
+            Self::Goaway => "goaway",
+            Self::StreamReset => "stream-reset",
+            Self::Silent => "silent",
+            Self::CaptureEnd => "capture-end",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+/// Bytes that are not in the capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hole {
+    /// Whether it lies in the request or in the response.
+    pub part: Part,
+    /// How many bytes; 0 when not known.
+    pub bytes: u64,
+    /// Time of the first bytes after it, or of the end.
+    pub time: Timestamp,
+    /// How many events of the response came before it.
+    pub after_events: u32,
+}
+
+/// The part of an exchange a hole lies in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Part {
+    /// The request's head or body.
+    Request,
+    /// The response's head.
+    ResponseHead,
+    /// The response's body.
+    ResponseBody,
+}
+
+/// What the road tells of the end of all evidence.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Window {
+    /// Time of the first packet or entry.
+    pub first: Option<Timestamp>,
+    /// Time of the last packet, or the last instant a HAR tells of.
+    pub last: Option<Timestamp>,
+}
+
+impl Window {
+    /// Widens the window to hold `time`.
+    pub fn include(&mut self, time: Timestamp) {
+        self.first = Some(self.first.map_or(time, |first| first.min(time)));
+        self.last = Some(self.last.map_or(time, |last| last.max(time)));
+    }
+
+    /// From `time` to the end of the evidence.
+    #[must_use]
+    pub fn left_after(&self, time: Timestamp) -> Span {
+        self.last.map_or(Span::ZERO, |last| last.since(time))
+    }
+}

@@ -1,0 +1,107 @@
+//! What crosses the boundaries between file, link, IP and TCP.
+
+use super::{place::Place, time::Timestamp};
+use std::net::SocketAddr;
+
+/// A link-layer header type: a `LINKTYPE_` value of pcap and pcapng files. Unknown values are
+/// kept and shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkType(pub u16);
+
+/// One captured frame, borrowed from the input's buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    /// Capture time.
+    pub time: Timestamp,
+    /// Input and Wireshark frame number; the TCP stream is not known yet.
+    pub place: Place,
+    /// What `data` begins with.
+    pub link: LinkType,
+    /// The captured bytes.
+    pub data: &'a [u8],
+    /// How many bytes the frame had on the wire; more than `data.len()` when the capture's
+    /// snapshot length cut it.
+    pub original_len: u32,
+}
+
+/// The fixed facts of one TCP segment; its payload travels beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Capture time.
+    pub time: Timestamp,
+    /// Where it was captured, with Wireshark's stream number.
+    pub place: Place,
+    /// Sender.
+    pub source: SocketAddr,
+    /// Receiver.
+    pub destination: SocketAddr,
+    /// Sequence number of the first payload byte (or of the SYN).
+    pub sequence: u32,
+    /// Acknowledgment number; meaningful when `flags` has [`TcpFlags::ACK`].
+    pub acknowledgment: u32,
+    /// Control bits.
+    pub flags: TcpFlags,
+    /// Window as sent, unscaled.
+    pub window: u16,
+    /// Payload bytes the segment had on the wire beyond those captured (snapshot length).
+    pub missing: u32,
+}
+
+/// TCP control bits (RFC 9293, section 3.1), low byte.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TcpFlags(pub u8);
+
+impl TcpFlags {
+    /// No more data from the sender.
+    pub const FIN: Self = Self(0x01);
+    /// Synchronize sequence numbers.
+    pub const SYN: Self = Self(0x02);
+    /// Reset the connection.
+    pub const RST: Self = Self(0x04);
+    /// The acknowledgment field is significant.
+    pub const ACK: Self = Self(0x10);
+
+    /// Whether every bit of `other` is set.
+    #[must_use]
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+/// An IP packet found in a frame.
+#[derive(Clone, Copy, Debug)]
+pub struct IpPacket<'a> {
+    /// The captured bytes, from the first byte of the IP header; link-layer padding may follow.
+    pub data: &'a [u8],
+    /// Bytes of the frame that the snapshot length cut off its end.
+    pub missing: u32,
+}
+
+/// What an IP packet carries.
+#[derive(Clone, Copy, Debug)]
+pub struct Transport<'a> {
+    /// Source address.
+    pub source: std::net::IpAddr,
+    /// Destination address.
+    pub destination: std::net::IpAddr,
+    /// IP protocol number of `payload` (6 is TCP, 17 UDP), past all extension headers.
+    pub protocol: u8,
+    /// The captured payload, trimmed to the length that the IP header states (not trimmed when it
+    /// states 0: segmentation offload).
+    pub payload: &'a [u8],
+    /// Payload bytes that the header states and the capture does not have.
+    pub missing: u32,
+}
+
+/// Why a frame yields nothing further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Skip {
+    /// It carries no IP (ARP, LLDP, …): nothing is wrong.
+    NotIp,
+    /// Its link type is not read.
+    UnknownLink(LinkType),
+    /// A fragment of an IP packet.
+    Fragment,
+    /// A header that is cut or contradicts itself; says which.
+    Malformed(&'static str),
+}
