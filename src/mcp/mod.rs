@@ -1,1 +1,5 @@
-//! Placeholder: see ARCHITECTURE.md.
+//! Exchanges → sessions: JSON-RPC, protocol revisions, grouping, streams.
+
+pub mod revision;
+pub mod session;
+pub mod stream;

@@ -4,7 +4,7 @@
 use super::{
     event::{Event, Text},
     flow::Endpoint,
-    message::{Message, PayloadHash, Subject},
+    message::{Message, MessageKind, PayloadHash, Subject},
     place::Place,
     time::{Span, Timestamp},
 };
@@ -42,6 +42,8 @@ pub struct Exchange {
     pub holes: Vec<Hole>,
     /// Bytes of an event cut off before its blank line, at the end of the stream.
     pub partial_event_bytes: u32,
+    /// Data of an event named `endpoint`: the mark of the 2024-11-05 transport.
+    pub endpoint: Option<Box<str>>,
 }
 
 impl Exchange {
@@ -64,6 +66,98 @@ impl Exchange {
         }
     }
 
+    /// The cursor of a resume: a non-empty `Last-Event-ID` on a GET.
+    #[must_use]
+    pub fn cursor(&self) -> Option<&str> {
+        let request = self.request.as_ref()?;
+        if &*request.method != "GET" {
+            return None;
+        }
+        request.last_event_id.as_deref().filter(|id| !id.is_empty())
+    }
+
+    /// The request's method; empty when the request is not in the capture.
+    #[must_use]
+    pub fn method(&self) -> &str {
+        self.request.as_ref().map_or("", |request| &*request.method)
+    }
+
+    /// The response's status.
+    #[must_use]
+    pub fn status(&self) -> Option<u16> {
+        self.response.as_ref().map(|response| response.status)
+    }
+
+    /// Whether its body asks to initialize.
+    #[must_use]
+    pub fn is_initialize(&self) -> bool {
+        self.request.as_ref().is_some_and(|request| {
+            request
+                .messages
+                .iter()
+                .any(|message| message.method.as_deref() == Some("initialize"))
+        })
+    }
+
+    /// How it was answered, as far as the session is concerned.
+    ///
+    /// 404 and 410 refuse by status; 400, 401, 403 and 422 only with words about the session or
+    /// the cursor; a JSON-RPC error about the session refuses inside 200.
+    #[must_use]
+    pub fn answer(&self) -> Answer {
+        let Some(response) = &self.response else {
+            return Answer::Silent;
+        };
+        let about_session = |kind, subject| {
+            matches!(kind, MessageKind::Error | MessageKind::None) && subject == Subject::Session
+        };
+        match response.status {
+            200..=299 => {
+                let in_json = !response.messages.is_empty()
+                    && response
+                        .messages
+                        .iter()
+                        .all(|message| about_session(message.kind, message.subject));
+                let in_events = self
+                    .events
+                    .iter()
+                    .find(|event| event.is_message() || event.subject != Subject::Unknown)
+                    .is_some_and(|event| about_session(event.message, event.subject));
+                if in_json || in_events {
+                    Answer::Refused
+                } else {
+                    Answer::Success
+                }
+            }
+            404 | 410 => Answer::Refused,
+            400 | 401 | 403 | 422 if response.subject != Subject::Unknown => Answer::Refused,
+            _ => Answer::Silent,
+        }
+    }
+
+    /// Whether a hole lies in this part of it.
+    #[must_use]
+    pub fn has_hole(&self, part: Part) -> bool {
+        self.holes.iter().any(|hole| hole.part == part)
+    }
+
+    /// Whether the response's body is known only in part: a hole, or a coding that could not be
+    /// decoded.
+    #[must_use]
+    pub fn body_has_hole(&self) -> bool {
+        self.has_hole(Part::ResponseBody)
+            || self
+                .response
+                .as_ref()
+                .is_some_and(|response| response.undecodable)
+    }
+
+    /// Whether the response's body was open when the evidence ended.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.end.cause == EndCause::CaptureEnd
+    }
+
     /// Whether the response is an event stream of a success.
     #[must_use]
     pub fn is_event_stream(&self) -> bool {
@@ -71,6 +165,17 @@ impl Exchange {
             .as_ref()
             .is_some_and(|r| r.media == Media::EventStream && (200..300).contains(&r.status))
     }
+}
+
+/// How an exchange was answered, as far as the session is concerned (AUDIT, "refused").
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// A success that speaks for the session.
+    Success,
+    /// The server refused the session or the cursor.
+    Refused,
+    /// Nothing was said about the session: no response, 3xx, 405, 409, 429, 5xx, other errors.
+    Silent,
 }
 
 /// A connection of the run, numbered in the order of its first packet.
@@ -199,6 +304,10 @@ pub struct Response {
     pub backend: Option<Arc<str>>,
     /// The JSON-RPC messages of a JSON body, in order.
     pub messages: Vec<Message>,
+    /// `protocolVersion` of an `initialize` result, in JSON or in an event.
+    pub protocol_version: Option<Box<str>>,
+    /// `serverInfo.name` of an `initialize` result, in JSON or in an event.
+    pub server_name: Option<Box<str>>,
     /// What the text of a body speaks of, when it refuses (any status but 2xx).
     pub subject: Subject,
     /// Body bytes seen, after transfer decoding and before content decoding.

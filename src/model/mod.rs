@@ -2,6 +2,7 @@
 //! boundary live here (ARCHITECTURE.md, "Star of imports").
 
 pub mod analysis;
+pub mod case;
 pub mod event;
 pub mod exchange;
 pub mod flow;
@@ -9,5 +10,6 @@ pub mod har;
 pub mod message;
 pub mod packet;
 pub mod place;
+pub mod session;
 pub mod time;
 pub mod verdict;

@@ -1,0 +1,256 @@
+//! What a session has been seen to deliver: every id with its payloads, by stream and incarnation.
+
+use super::order::{Orders, Standing};
+use crate::audit::id::Number;
+use crate::model::{
+    event::Event,
+    exchange::Exchange,
+    message::{MessageKind, PayloadHash},
+    session::{EventRef, Session},
+    time::Timestamp,
+};
+use foldhash::fast::RandomState;
+use std::collections::{BTreeMap, HashMap};
+
+/// The deliveries of one session, in the order its segments opened.
+#[derive(Debug)]
+pub struct Ledger<'a> {
+    session: &'a Session,
+    exchanges: &'a [Exchange],
+    orders: &'a Orders,
+    service: u32,
+    by_id: HashMap<&'a str, Vec<Seen>, RandomState>,
+    /// The incarnation of each segment; 0 before it was added.
+    incarnation_of: Vec<u32>,
+    /// For each incarnation and key: where its streams began, and when an id first came with two
+    /// payloads.
+    counters: BTreeMap<(u32, Box<str>), Counter>,
+}
+
+#[derive(Debug, Default)]
+struct Counter {
+    /// The first number each stream showed.
+    begins: BTreeMap<u32, Number>,
+    conflict: Option<Timestamp>,
+}
+
+/// One sighting of an id.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    /// Where.
+    pub place: EventRef,
+    /// The stream of its segment.
+    pub stream: u32,
+    /// The incarnation of its segment.
+    pub incarnation: u32,
+    /// When.
+    pub time: Timestamp,
+    /// The payload.
+    pub hash: PayloadHash,
+    /// Whether the payload can be compared: a message, and one that no sanitizer removed.
+    pub comparable: bool,
+    /// Whether the client got it.
+    pub delivered: bool,
+}
+
+/// Which deliveries are a cursor's own log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Log {
+    /// The incarnation.
+    pub incarnation: u32,
+    /// The stream, unless all streams of the key share one counter.
+    pub stream: Option<u32>,
+    /// The key of its ids.
+    pub key: Box<str>,
+    /// All streams of the session share it.
+    pub shared: bool,
+}
+
+impl<'a> Ledger<'a> {
+    /// An empty ledger.
+    #[must_use]
+    pub fn new(
+        session: &'a Session,
+        service: u32,
+        exchanges: &'a [Exchange],
+        orders: &'a Orders,
+    ) -> Self {
+        Self {
+            session,
+            exchanges,
+            orders,
+            service,
+            by_id: HashMap::default(),
+            incarnation_of: vec![0; session.segments.len()],
+            counters: BTreeMap::new(),
+        }
+    }
+
+    /// Enters everything a segment brought, under an incarnation. Returns the events whose id came
+    /// in this incarnation before, with other payloads only.
+    pub fn add(&mut self, segment: u32, incarnation: u32) -> Vec<u32> {
+        let mut reused = Vec::new();
+        let Some(facts) = self.session.segments.get(segment as usize) else {
+            return reused;
+        };
+        let Some(exchange) = self.exchanges.get(facts.exchange as usize) else {
+            return reused;
+        };
+        if let Some(slot) = self.incarnation_of.get_mut(segment as usize) {
+            *slot = incarnation;
+        }
+        for (index, event) in exchange.events.iter().enumerate() {
+            let Some(id) = event.id.filter(|id| id.len > 0).map(|id| exchange.text(id)) else {
+                continue;
+            };
+            let seen = Seen {
+                place: EventRef {
+                    segment,
+                    event: u32::try_from(index).unwrap_or(u32::MAX),
+                },
+                stream: facts.stream,
+                incarnation,
+                time: event.time,
+                hash: event.hash,
+                comparable: is_comparable(event),
+                delivered: event.delivered,
+            };
+            let before = self.by_id.get(id).map_or(&[][..], Vec::as_slice);
+            let here = || {
+                before
+                    .iter()
+                    .filter(|other| other.incarnation == incarnation)
+            };
+            let conflicts = here().any(|other| differs(other, event));
+            if conflicts && !here().any(|other| agrees(other, event)) {
+                reused.push(seen.place.event);
+            }
+            let standing = self.standing(id);
+            if let Some(number) = standing.number {
+                let counter = self
+                    .counters
+                    .entry((incarnation, standing.key))
+                    .or_default();
+                // A stream that begins with a cursor nobody delivered began before the capture did.
+                if exchange.cursor().is_none() || counter.begins.contains_key(&facts.stream) {
+                    counter.begins.entry(facts.stream).or_insert(number);
+                }
+                if conflicts && counter.conflict.is_none() {
+                    counter.conflict = Some(event.time);
+                }
+            }
+            self.by_id.entry(id).or_default().push(seen);
+        }
+        reused
+    }
+
+    /// Sightings of an id so far.
+    #[must_use]
+    pub fn seen(&self, id: &str) -> &[Seen] {
+        self.by_id.get(id).map_or(&[], Vec::as_slice)
+    }
+
+    /// The incarnation of a segment.
+    #[must_use]
+    pub fn incarnation(&self, segment: u32) -> u32 {
+        self.incarnation_of
+            .get(segment as usize)
+            .copied()
+            .unwrap_or(0)
+            .max(1)
+    }
+
+    /// Where an id stands in the order of its service.
+    #[must_use]
+    pub fn standing(&self, id: &str) -> Standing {
+        self.orders.standing(self.service, &self.session.id, id)
+    }
+
+    /// The log that a cursor delivered on `stream` in `incarnation` belongs to.
+    ///
+    /// It is the stream's own; the session's when its streams share one counter (streams of one key
+    /// do not all begin at the same number) and no id came with two payloads before `delivered`.
+    #[must_use]
+    pub fn log(
+        &self,
+        stream: Option<u32>,
+        incarnation: u32,
+        cursor: &str,
+        delivered: Option<Timestamp>,
+    ) -> Log {
+        let standing = self.standing(cursor);
+        let shared =
+            standing.number.is_some() && self.shares_counter(incarnation, &standing.key, delivered);
+        Log {
+            incarnation,
+            stream: if shared { None } else { stream },
+            key: standing.key,
+            shared,
+        }
+    }
+
+    /// Whether the streams of an incarnation draw the numbers of `key` from one counter.
+    #[must_use]
+    pub fn shares_counter(&self, incarnation: u32, key: &str, before: Option<Timestamp>) -> bool {
+        let Some(counter) = self.counters.get(&(incarnation, Box::from(key))) else {
+            return false;
+        };
+        let mut begins = counter.begins.values();
+        let first = begins.next();
+        let several = begins.any(|number| Some(number) != first);
+        let clean = match (counter.conflict, before) {
+            (None, _) => true,
+            (Some(conflict), Some(before)) => conflict > before,
+            (Some(_), None) => false,
+        };
+        several && clean
+    }
+
+    /// Whether a sighting of `id` is of the log.
+    #[must_use]
+    pub fn is_of(&self, log: &Log, seen: &Seen, id: &str) -> bool {
+        if seen.incarnation != log.incarnation {
+            return false;
+        }
+        match log.stream {
+            Some(stream) => seen.stream == stream,
+            None => log.shared && self.standing(id).key == log.key,
+        }
+    }
+
+    /// Segments of the log that opened so far, with their exchanges.
+    pub fn segments_of(&self, log: &Log) -> impl Iterator<Item = (u32, &'a Exchange)> + '_ {
+        let log = log.clone();
+        self.session
+            .segments
+            .iter()
+            .zip(&self.incarnation_of)
+            .enumerate()
+            .filter(move |(_, (segment, incarnation))| {
+                **incarnation == log.incarnation
+                    && (log.shared || log.stream == Some(segment.stream))
+            })
+            .filter_map(|(index, (segment, _))| {
+                let exchange = self.exchanges.get(segment.exchange as usize)?;
+                Some((u32::try_from(index).ok()?, exchange))
+            })
+    }
+}
+
+/// Whether an event's payload can be compared with another's.
+#[must_use]
+pub fn is_comparable(event: &Event) -> bool {
+    event.is_message() && event.message != MessageKind::Redacted
+}
+
+/// Whether `event` has another payload than `seen` had under the same id.
+#[must_use]
+pub fn differs(seen: &Seen, event: &Event) -> bool {
+    seen.comparable && is_comparable(event) && seen.hash != event.hash
+}
+
+/// Whether `event` brings what `seen` brought under the same id.
+#[must_use]
+pub fn agrees(seen: &Seen, event: &Event) -> bool {
+    seen.comparable && is_comparable(event) && seen.hash == event.hash
+}

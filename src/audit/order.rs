@@ -1,0 +1,501 @@
+//! The order of event ids, learnt from what was seen (AUDIT, "Order of event ids").
+//!
+//! Inside one segment the order of arrival is the order of the log. Over the steps between
+//! neighbours, ids of one *shape* (the same classes of tokens, the same delimiters) tell which
+//! token grows: that is the number; the tokens that stay are the key; words that change all the
+//! time (a random suffix) are neither. Steps over a hole, or over a message without id, count
+//! neither way.
+
+use super::id::{Class, Number, Parts, Shape};
+use crate::model::{exchange::Exchange, session::Session, time::Span, verdict::IdScheme};
+use foldhash::fast::RandomState;
+use std::{
+    cmp::Ordering,
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+};
+
+/// What a run teaches about the ids of every service.
+#[derive(Debug, Default)]
+pub struct Orders {
+    shapes: HashMap<(u32, Shape), Learnt, RandomState>,
+}
+
+/// The order of the ids of one shape.
+#[derive(Clone, Debug, Default)]
+struct Learnt {
+    /// The token that is the number.
+    number: Option<usize>,
+    /// Tokens that belong to no key.
+    noise: Vec<usize>,
+    /// Whether the number is hexadecimal.
+    hexadecimal: bool,
+    /// Steps of exactly 1.
+    plus_one: u64,
+    /// Steps that speak against a dense counter.
+    jumps: u64,
+    /// Steps back.
+    backwards: u64,
+    scheme: IdScheme,
+}
+
+/// Where an id stands: its key, its number, and the scheme both follow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// What names the stream in the id; empty when nothing does.
+    pub key: Box<str>,
+    /// The number, unless the order is only observed.
+    pub number: Option<Number>,
+    /// How ids of this kind are ordered.
+    pub scheme: IdScheme,
+    /// Steps were seen that contradict the scheme.
+    pub contradicted: bool,
+}
+
+/// How two ids stand to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relation {
+    /// The first is earlier.
+    Before,
+    /// They hold the same number or the same text.
+    Same,
+    /// The first is later.
+    After,
+    /// Nothing can be said: two keys, two shapes, times too close, order only observed.
+    Unordered,
+}
+
+/// Times closer than this are unordered: ids of one millisecond come in any order.
+const SAME_TIME: Span = Span::from_millis(1);
+
+/// Steps of 1 that prove a counter without holes.
+const DENSE_STEPS: u64 = 5;
+
+impl Orders {
+    /// Learns from every segment of every session. `service_of` numbers the service of each
+    /// session.
+    #[must_use]
+    pub fn learn(sessions: &[Session], service_of: &[u32], exchanges: &[Exchange]) -> Self {
+        let mut shapes: HashMap<(u32, Shape), Statistics, RandomState> = HashMap::default();
+        for (session, &service) in sessions.iter().zip(service_of) {
+            for segment in &session.segments {
+                if let Some(exchange) = exchanges.get(segment.exchange as usize) {
+                    gather(exchange, session, service, &mut shapes);
+                }
+            }
+        }
+        let mut orders = Self {
+            shapes: shapes
+                .into_iter()
+                .map(|(shape, statistics)| (shape, statistics.conclude()))
+                .collect(),
+        };
+        orders.count_steps(sessions, service_of, exchanges);
+        orders
+    }
+
+    /// Where `id` stands among the ids of `service`. An id equal to the session's is a marker and
+    /// has no order.
+    #[must_use]
+    pub fn standing(&self, service: u32, session: &str, id: &str) -> Standing {
+        if id == session || id.is_empty() {
+            return Standing {
+                key: Box::from(""),
+                number: None,
+                scheme: IdScheme::None,
+                contradicted: false,
+            };
+        }
+        let parts = Parts::of(id);
+        let fallback;
+        let learnt = match self.shapes.get(&(service, parts.shape())) {
+            Some(learnt) => learnt,
+            None => {
+                fallback = Statistics::default().conclude_for(&classes(&parts));
+                &fallback
+            }
+        };
+        stand(&parts, learnt)
+    }
+
+    /// How `a` stands to `b`, both ids of one service and session.
+    #[must_use]
+    pub fn relation(&self, service: u32, session: &str, a: &str, b: &str) -> Relation {
+        if a == b {
+            return Relation::Same;
+        }
+        compare(
+            &self.standing(service, session, a),
+            &self.standing(service, session, b),
+        )
+    }
+
+    /// Second pass: with the number known, steps of 1 prove a dense counter, jumps that no other
+    /// stream fills disprove it.
+    fn count_steps(&mut self, sessions: &[Session], service_of: &[u32], exchanges: &[Exchange]) {
+        let mut jumps: Vec<Jump> = Vec::new();
+        for (index, (session, &service)) in sessions.iter().zip(service_of).enumerate() {
+            for segment in &session.segments {
+                let Some(exchange) = exchanges.get(segment.exchange as usize) else {
+                    continue;
+                };
+                for (before, after) in steps(exchange, &session.id) {
+                    let (a, b) = (Parts::of(before), Parts::of(after));
+                    let shape = a.shape();
+                    if shape != b.shape() {
+                        continue;
+                    }
+                    let Some(learnt) = self.shapes.get_mut(&(service, shape.clone())) else {
+                        continue;
+                    };
+                    let (from, to) = (stand(&a, learnt), stand(&b, learnt));
+                    if from.key != to.key {
+                        continue;
+                    }
+                    let (Some(from_number), Some(to_number)) = (from.number, to.number) else {
+                        continue;
+                    };
+                    match to_number.minus(&from_number) {
+                        Some(0) => {}
+                        Some(1) => learnt.plus_one += 1,
+                        Some(_) => jumps.push(Jump {
+                            service,
+                            shape,
+                            session: index,
+                            key: from.key,
+                            from: from_number,
+                            to: to_number,
+                        }),
+                        None if from_number < to_number => learnt.jumps += 1,
+                        None => learnt.backwards += 1,
+                    }
+                }
+            }
+        }
+        self.judge_jumps(&jumps, sessions, service_of, exchanges);
+        for learnt in self.shapes.values_mut() {
+            let numeric = learnt.scheme == IdScheme::Sparse;
+            if numeric
+                && learnt.plus_one >= DENSE_STEPS
+                && learnt.jumps == 0
+                && learnt.backwards == 0
+            {
+                learnt.scheme = IdScheme::Dense;
+            }
+        }
+    }
+
+    /// A jump whose missing numbers another stream of the session brought (or another session,
+    /// where no id occurs in two) is no counter-example.
+    fn judge_jumps(
+        &mut self,
+        jumps: &[Jump],
+        sessions: &[Session],
+        service_of: &[u32],
+        exchanges: &[Exchange],
+    ) {
+        if jumps.is_empty() {
+            return;
+        }
+        let mut numbers: BTreeMap<(u32, Shape), Numbers> = jumps
+            .iter()
+            .map(|jump| ((jump.service, jump.shape.clone()), Numbers::default()))
+            .collect();
+        for (index, (session, &service)) in sessions.iter().zip(service_of).enumerate() {
+            for segment in &session.segments {
+                let Some(exchange) = exchanges.get(segment.exchange as usize) else {
+                    continue;
+                };
+                for event in &exchange.events {
+                    let Some(id) = event.id.map(|id| exchange.text(id)) else {
+                        continue;
+                    };
+                    let parts = Parts::of(id);
+                    let place = (service, parts.shape());
+                    let Some(numbers) = numbers.get_mut(&place) else {
+                        continue;
+                    };
+                    let Some(learnt) = self.shapes.get(&place) else {
+                        continue;
+                    };
+                    let standing = stand(&parts, learnt);
+                    if let Some(Number::Small(number)) = standing.number {
+                        numbers.add(index, standing.key, number);
+                    }
+                }
+            }
+        }
+        for jump in jumps {
+            let filled = numbers
+                .get(&(jump.service, jump.shape.clone()))
+                .is_some_and(|numbers| numbers.fill(jump));
+            if !filled
+                && let Some(learnt) = self.shapes.get_mut(&(jump.service, jump.shape.clone()))
+            {
+                learnt.jumps += 1;
+            }
+        }
+    }
+}
+
+/// How two standings of one service relate.
+#[must_use]
+pub fn compare(a: &Standing, b: &Standing) -> Relation {
+    if a.key != b.key || a.scheme != b.scheme {
+        return Relation::Unordered;
+    }
+    let (Some(first), Some(second)) = (&a.number, &b.number) else {
+        return Relation::Unordered;
+    };
+    let close = a.scheme == IdScheme::Time
+        && first
+            .minus(second)
+            .or_else(|| second.minus(first))
+            .is_some_and(|apart| apart <= u128::from(SAME_TIME.nanos().unsigned_abs()));
+    match first.cmp(second) {
+        _ if close => Relation::Unordered,
+        Ordering::Less => Relation::Before,
+        Ordering::Equal => Relation::Same,
+        Ordering::Greater => Relation::After,
+    }
+}
+
+struct Jump {
+    service: u32,
+    shape: Shape,
+    session: usize,
+    key: Box<str>,
+    from: Number,
+    to: Number,
+}
+
+/// The numbers seen of one shape.
+#[derive(Default)]
+struct Numbers {
+    of_session: BTreeMap<(usize, Box<str>), BTreeSet<u128>>,
+    of_service: BTreeSet<u128>,
+    /// Which session a number was first seen in; two sessions with one number end the sharing.
+    owner: HashMap<(Box<str>, u128), usize, RandomState>,
+    in_two_sessions: bool,
+}
+
+impl Numbers {
+    fn add(&mut self, session: usize, key: Box<str>, number: u128) {
+        let owner = *self.owner.entry((key.clone(), number)).or_insert(session);
+        self.in_two_sessions |= owner != session;
+        self.of_service.insert(number);
+        self.of_session
+            .entry((session, key))
+            .or_default()
+            .insert(number);
+    }
+
+    fn fill(&self, jump: &Jump) -> bool {
+        let (Number::Small(from), Number::Small(to)) = (&jump.from, &jump.to) else {
+            return false;
+        };
+        let missing = to - from - 1;
+        let between =
+            |numbers: &BTreeSet<u128>| numbers.range(from + 1..*to).count() as u128 == missing;
+        self.of_session
+            .get(&(jump.session, jump.key.clone()))
+            .is_some_and(between)
+            || !self.in_two_sessions && between(&self.of_service)
+    }
+}
+
+/// What the steps of one shape show, token by token.
+#[derive(Debug, Default)]
+struct Statistics {
+    classes: Vec<Class>,
+    steps: u64,
+    changed: Vec<u64>,
+    grew: Vec<u64>,
+    shrank: Vec<u64>,
+    letters: Vec<bool>,
+}
+
+impl Statistics {
+    fn see(&mut self, parts: &Parts<'_>) {
+        if self.classes.is_empty() {
+            self.classes = classes(parts);
+            let width = self.classes.len();
+            self.changed = vec![0; width];
+            self.grew = vec![0; width];
+            self.shrank = vec![0; width];
+            self.letters = vec![false; width];
+        }
+        for (token, letters) in parts.tokens.iter().zip(&mut self.letters) {
+            *letters |= matches!(token.class, Class::Hex(_))
+                && token.text.bytes().any(|byte| byte.is_ascii_alphabetic());
+        }
+    }
+
+    fn step(&mut self, before: &Parts<'_>, after: &Parts<'_>) {
+        self.steps += 1;
+        for (index, (a, b)) in before.tokens.iter().zip(&after.tokens).enumerate() {
+            if a.text == b.text {
+                continue;
+            }
+            self.changed[index] += 1;
+            // Fixed-width text orders as its number does, whatever the base.
+            let order = match (Number::of(*a, true), Number::of(*b, true)) {
+                (Some(first), Some(second)) => second.cmp(&first),
+                _ => continue,
+            };
+            match order {
+                Ordering::Greater => self.grew[index] += 1,
+                Ordering::Less => self.shrank[index] += 1,
+                Ordering::Equal => {}
+            }
+        }
+    }
+
+    fn conclude(self) -> Learnt {
+        let classes = self.classes.clone();
+        self.conclude_for(&classes)
+    }
+
+    fn conclude_for(self, classes: &[Class]) -> Learnt {
+        let at = |list: &[u64], index: usize| list.get(index).copied().unwrap_or(0);
+        let ordered = |index: usize| {
+            at(&self.grew, index) > 0 && at(&self.shrank, index) * 10 <= at(&self.changed, index)
+        };
+        let candidates: Vec<usize> = (0..classes.len())
+            .filter(|&index| classes[index].is_candidate())
+            .collect();
+        let grown = candidates
+            .iter()
+            .copied()
+            .filter(|&index| ordered(index))
+            .max_by_key(|&index| (at(&self.grew, index), classes[index].is_time(), index));
+        // Without a step, only what can hardly be anything else is taken for the number. Random
+        // hexadecimal text could.
+        let alone = || {
+            let times: Vec<usize> = candidates
+                .iter()
+                .copied()
+                .filter(|&index| classes[index].is_time())
+                .collect();
+            match (times.as_slice(), candidates.as_slice()) {
+                ([time], _) => Some(*time),
+                ([], [only]) if !matches!(classes[*only], Class::Hex(_)) => Some(*only),
+                _ => None,
+            }
+        };
+        let never_changed = candidates
+            .iter()
+            .all(|&index| at(&self.changed, index) == 0);
+        let number = grown.or_else(|| if never_changed { alone() } else { None });
+        let noise = (0..classes.len())
+            .filter(|&index| {
+                Some(index) != number
+                    && at(&self.changed, index) * 2 > self.steps
+                    && (!ordered(index) || number.is_some_and(|number| index > number))
+            })
+            .collect();
+        let scheme = match number {
+            None => IdScheme::Observed,
+            Some(index) if classes[index].is_time() => IdScheme::Time,
+            Some(_) => IdScheme::Sparse,
+        };
+        Learnt {
+            number,
+            noise: trailing_noise(noise, number, classes, self.steps),
+            hexadecimal: number
+                .is_some_and(|index| self.letters.get(index).copied().unwrap_or(false)),
+            scheme,
+            ..Learnt::default()
+        }
+    }
+}
+
+/// Behind a time, words are a random suffix even when no step was seen to tell.
+fn trailing_noise(
+    mut noise: Vec<usize>,
+    number: Option<usize>,
+    classes: &[Class],
+    steps: u64,
+) -> Vec<usize> {
+    if let Some(number) = number.filter(|&index| classes[index].is_time() && steps == 0) {
+        noise.extend(
+            (number + 1..classes.len()).filter(|&index| classes[index] != Class::Delimiter),
+        );
+    }
+    noise
+}
+
+fn classes(parts: &Parts<'_>) -> Vec<Class> {
+    parts.tokens.iter().map(|token| token.class).collect()
+}
+
+fn stand(parts: &Parts<'_>, learnt: &Learnt) -> Standing {
+    let number = learnt
+        .number
+        .and_then(|index| parts.tokens.get(index))
+        .and_then(|token| Number::of(*token, learnt.hexadecimal));
+    let mut key = String::new();
+    for (index, token) in parts.tokens.iter().enumerate() {
+        if Some(index) != learnt.number && !learnt.noise.contains(&index) {
+            key.push_str(token.text);
+        }
+    }
+    Standing {
+        key: key.into_boxed_str(),
+        number,
+        scheme: learnt.scheme,
+        contradicted: learnt.backwards > 0,
+    }
+}
+
+fn gather(
+    exchange: &Exchange,
+    session: &Session,
+    service: u32,
+    shapes: &mut HashMap<(u32, Shape), Statistics, RandomState>,
+) {
+    let mut seen: HashSet<Shape, RandomState> = HashSet::default();
+    for event in &exchange.events {
+        let Some(id) = event.id.filter(|id| id.len > 0).map(|id| exchange.text(id)) else {
+            continue;
+        };
+        if *id == *session.id {
+            continue;
+        }
+        let parts = Parts::of(id);
+        let hex = parts
+            .tokens
+            .iter()
+            .any(|token| matches!(token.class, Class::Hex(_)));
+        let shape = parts.shape();
+        if hex || seen.insert(shape.clone()) {
+            shapes.entry((service, shape)).or_default().see(&parts);
+        }
+    }
+    for (before, after) in steps(exchange, &session.id) {
+        let (a, b) = (Parts::of(before), Parts::of(after));
+        let shape = a.shape();
+        if shape == b.shape() {
+            shapes.entry((service, shape)).or_default().step(&a, &b);
+        }
+    }
+}
+
+/// Neighbouring ids of one segment: both events have an id of their own, no hole lies between them,
+/// and no message without id.
+fn steps<'a>(exchange: &'a Exchange, session: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let mut last: Option<&str> = None;
+    exchange.events.iter().filter_map(move |event| {
+        if event.after_hole {
+            last = None;
+        }
+        let id = event.id.filter(|id| id.len > 0).map(|id| exchange.text(id));
+        let Some(id) = id.filter(|id| *id != session) else {
+            if event.is_message() {
+                last = None;
+            }
+            return None;
+        };
+        let before = last.replace(id)?;
+        (before != id).then_some((before, id))
+    })
+}

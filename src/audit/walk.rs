@@ -1,0 +1,696 @@
+//! One session from its first exchange to its last: incarnations, verdicts, what was lost around
+//! them.
+
+use super::{
+    Judged,
+    judge::{Bench, Decision},
+    ledger::{Ledger, differs},
+    order::Orders,
+    refusal::{self, Neighbours},
+    request::{self, Fate},
+    row,
+};
+use crate::model::{
+    analysis::Resume,
+    case::{DroppedCursor, Fork, LostRequest, Minted, ResumeCase, Reuse, SessionCase},
+    event::Event,
+    exchange::{Answer, EndCause, Exchange, Window},
+    session::{Resumption, Session, Stream},
+    time::Timestamp,
+    verdict::{Confidence, Verdict},
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// What a session is judged with.
+pub(super) struct Room<'a> {
+    /// The session.
+    pub(super) session: &'a Session,
+    /// Its service's number.
+    pub(super) service: u32,
+    /// All exchanges.
+    pub(super) exchanges: &'a [Exchange],
+    /// The order of ids.
+    pub(super) orders: &'a Orders,
+    /// The span of the evidence.
+    pub(super) window: Window,
+    /// No hole and no lost head on any connection of the service.
+    pub(super) service_whole: bool,
+    /// What other sessions of the service went through.
+    pub(super) neighbours: Neighbours,
+}
+
+/// The walk through one session.
+pub(super) struct Walk<'r, 'a> {
+    room: &'r Room<'a>,
+    ledger: Ledger<'a>,
+    latest: u32,
+    /// When each incarnation after the first began.
+    began: Vec<Timestamp>,
+    nonces: BTreeMap<u32, &'a str>,
+    gone: bool,
+    case: SessionCase,
+    /// The last resume, when nothing of the session came after it yet.
+    just_replayed: Option<usize>,
+}
+
+impl<'r, 'a> Walk<'r, 'a> {
+    /// Stands at the session's beginning.
+    #[must_use]
+    pub(super) fn new(room: &'r Room<'a>) -> Self {
+        Self {
+            room,
+            ledger: Ledger::new(room.session, room.service, room.exchanges, room.orders),
+            latest: 1,
+            began: Vec::new(),
+            nonces: BTreeMap::new(),
+            gone: false,
+            case: SessionCase {
+                id: Arc::clone(&room.session.id),
+                ..SessionCase::default()
+            },
+            just_replayed: None,
+        }
+    }
+
+    /// Walks to the end.
+    #[must_use]
+    pub(super) fn judge(mut self) -> Judged {
+        let session = self.room.session;
+        let segments: BTreeMap<u32, u32> = session
+            .segments
+            .iter()
+            .enumerate()
+            .filter_map(|(index, segment)| Some((segment.exchange, u32::try_from(index).ok()?)))
+            .collect();
+        let resumes: BTreeMap<u32, &Resumption> = session
+            .resumes
+            .iter()
+            .map(|resume| (resume.exchange, resume))
+            .collect();
+        let numbers: BTreeSet<u32> = session
+            .exchanges
+            .iter()
+            .chain(segments.keys())
+            .copied()
+            .collect();
+        for number in numbers {
+            let Some(exchange) = self.room.exchanges.get(number as usize) else {
+                continue;
+            };
+            if session.issued_by.contains(&number) && session.issued_by.first() != Some(&number) {
+                self.begin_incarnation(exchange.time());
+            }
+            let segment = segments.get(&number).copied();
+            match resumes.get(&number) {
+                Some(resumption) => self.resume(resumption, exchange),
+                None => self.pass(segment, exchange),
+            }
+            self.note_gone(exchange);
+        }
+        self.finish()
+    }
+
+    fn begin_incarnation(&mut self, time: Timestamp) {
+        self.latest += 1;
+        self.began.push(time);
+    }
+
+    fn note_gone(&mut self, exchange: &Exchange) {
+        let refused = exchange.answer() == Answer::Refused
+            && matches!(exchange.status(), Some(404 | 410))
+            && exchange.method() != "DELETE";
+        let deleted = exchange.method() == "DELETE" && exchange.answer() == Answer::Success;
+        self.gone |= refused || deleted;
+    }
+
+    fn note_nonce(&mut self, exchange: &'a Exchange, incarnation: u32) {
+        if let Some(nonce) = exchange
+            .response
+            .as_ref()
+            .and_then(|r| r.incarnation.as_deref())
+        {
+            self.nonces.entry(incarnation).or_insert(nonce);
+        }
+    }
+
+    // --- exchanges that are no resume ---------------------------------------------------------
+
+    fn pass(&mut self, segment: Option<u32>, exchange: &'a Exchange) {
+        self.note_minted(exchange);
+        let Some(segment) = segment else {
+            if exchange.answer() == Answer::Success {
+                self.note_nonce(exchange, self.latest);
+            }
+            return;
+        };
+        // A number of the session's one counter with another payload, and no cursor that could have
+        // asked for it: the log is a new one.
+        if let Some(event) = self.contradicts_latest(exchange) {
+            let id = event.id.map_or("", |id| exchange.text(id)).to_owned();
+            let reuse = self.reuse(exchange, event, id, true);
+            if let Some(index) = self.just_replayed.take() {
+                self.replay_was_a_fork(index);
+            } else {
+                self.begin_incarnation(exchange.time());
+            }
+            self.case.reuses.push(Reuse {
+                incarnation: self.latest,
+                ..reuse
+            });
+        }
+        self.note_nonce(exchange, self.latest);
+        self.enter(segment, exchange, self.latest);
+        if exchange.events.iter().any(Event::is_message) {
+            self.just_replayed = None;
+        }
+    }
+
+    fn contradicts_latest(&self, exchange: &'a Exchange) -> Option<&'a Event> {
+        exchange.events.iter().find(|event| {
+            let Some(id) = event.id.filter(|id| id.len > 0).map(|id| exchange.text(id)) else {
+                return false;
+            };
+            let standing = self.ledger.standing(id);
+            standing.number.is_some()
+                && self
+                    .ledger
+                    .shares_counter(self.latest, &standing.key, Some(event.time))
+                && self.ledger.seen(id).iter().any(|seen| {
+                    seen.incarnation == self.latest
+                        && seen.time < event.time
+                        && differs(seen, event)
+                })
+        })
+    }
+
+    fn replay_was_a_fork(&mut self, index: usize) {
+        let Some(resume) = self.case.resumes.get_mut(index) else {
+            return;
+        };
+        self.latest += 1;
+        self.began.push(resume.row.resume_time);
+        resume.fork = Some(Fork::OtherPayload);
+        resume.row.verdict = Verdict::Forked;
+        resume.row.confidence = resume.row.confidence.min(Confidence::Medium);
+        resume.row.reason = "the session's counter begins again right behind it".to_owned();
+        resume.row.incarnation_after = Some(self.latest);
+    }
+
+    fn enter(&mut self, segment: u32, exchange: &'a Exchange, incarnation: u32) {
+        let reused = self.ledger.add(segment, incarnation);
+        let Some(first) = reused
+            .first()
+            .and_then(|&index| exchange.events.get(index as usize))
+        else {
+            return;
+        };
+        let count = u32::try_from(reused.len()).unwrap_or(u32::MAX);
+        if let Some(known) = self
+            .case
+            .reuses
+            .iter_mut()
+            .find(|reuse| reuse.incarnation == incarnation && !reuse.new_log)
+        {
+            known.count += count;
+            return;
+        }
+        let id = first.id.map_or("", |id| exchange.text(id)).to_owned();
+        let reuse = self.reuse(exchange, first, id, false);
+        self.case.reuses.push(Reuse {
+            incarnation,
+            count,
+            ..reuse
+        });
+    }
+
+    fn reuse(&self, exchange: &Exchange, event: &Event, id: String, new_log: bool) -> Reuse {
+        Reuse {
+            id,
+            count: 1,
+            new_log,
+            time: event.time,
+            place: row::event_place(exchange, event),
+            client: exchange.client.clone(),
+            server: exchange.server.clone(),
+            incarnation: self.latest,
+        }
+    }
+
+    fn note_minted(&mut self, exchange: &Exchange) {
+        let asked = exchange
+            .request
+            .as_ref()
+            .and_then(|request| request.session_id.as_deref());
+        let given = exchange
+            .response
+            .as_ref()
+            .and_then(|response| response.session_id.clone());
+        let (Some(asked), Some(given)) = (asked, given) else {
+            return;
+        };
+        if asked != &*self.case.id
+            || given == self.case.id
+            || given.is_empty()
+            || exchange.is_initialize()
+            || exchange.answer() != Answer::Success
+        {
+            return;
+        }
+        self.case.minted.push(Minted {
+            given,
+            method: exchange.method().to_owned(),
+            time: exchange.time(),
+            place: exchange.place,
+            client: exchange.client.clone(),
+            server: exchange.server.clone(),
+            incarnation: self.latest,
+        });
+    }
+
+    // --- resumes ------------------------------------------------------------------------------
+
+    fn resume(&mut self, resumption: &Resumption, exchange: &'a Exchange) {
+        let incarnation = resumption
+            .cursor
+            .map_or(self.latest, |place| self.ledger.incarnation(place.segment));
+        let decision = Bench {
+            session: self.room.session,
+            exchanges: self.room.exchanges,
+            ledger: &self.ledger,
+            window: self.room.window,
+            start_seen: !self.room.session.issued_by.is_empty(),
+            service_whole: self.room.service_whole,
+            gone_before: self.gone,
+            nonce: self.nonces.get(&incarnation).copied(),
+            latest: self.latest,
+        }
+        .judge(resumption);
+        let after = self.answering_incarnation(&decision, exchange);
+        let number = u32::try_from(self.case.resumes.len() + 1).unwrap_or(u32::MAX);
+        let dropped = self.dropped_by_dedup(exchange);
+        let mut case = row::resume(&row::Frame {
+            session: self.room.session,
+            exchanges: self.room.exchanges,
+            resumption,
+            exchange,
+            decision: &decision,
+            number,
+            dropped,
+        });
+        case.row.incarnation_after = after;
+        self.note_fates(&mut case, resumption, exchange);
+        let replayed = decision.verdict == Verdict::Replayed;
+        self.case.resumes.push(case);
+        if let Some(segment) = resumption.segment {
+            let incarnation = after.unwrap_or(decision.incarnation);
+            self.note_nonce(exchange, incarnation);
+            self.enter(segment, exchange, incarnation);
+            self.just_replayed = replayed.then_some(self.case.resumes.len() - 1);
+        }
+    }
+
+    /// Which incarnation answered. A fork from an older incarnation joins the newest one when
+    /// nothing contradicts it: two streams of one session fork to one new log, not to two.
+    fn answering_incarnation(&mut self, decision: &Decision, exchange: &Exchange) -> Option<u32> {
+        match decision.verdict {
+            Verdict::Continued | Verdict::Replayed | Verdict::Lossy => Some(decision.incarnation),
+            Verdict::Forked if decision.fork == Some(Fork::OtherSession) => None,
+            Verdict::Forked => {
+                let contradicted = exchange.events.iter().any(|event| {
+                    event.id.is_some_and(|id| {
+                        self.ledger
+                            .seen(exchange.text(id))
+                            .iter()
+                            .any(|seen| seen.incarnation == self.latest && differs(seen, event))
+                    })
+                });
+                if self.latest == decision.incarnation || contradicted {
+                    self.begin_incarnation(exchange.time());
+                }
+                Some(self.latest)
+            }
+            _ => None,
+        }
+    }
+
+    /// Messages that a client which removes duplicates by (session id, event id) would drop, though
+    /// it never got them.
+    fn dropped_by_dedup(&self, exchange: &Exchange) -> BTreeSet<u32> {
+        exchange
+            .events
+            .iter()
+            .enumerate()
+            .filter(|(_, event)| event.is_message())
+            .filter_map(|(index, event)| {
+                let id = event.id.filter(|id| id.len > 0)?;
+                let seen = self.ledger.seen(exchange.text(id));
+                let mut before = seen
+                    .iter()
+                    .filter(|seen| seen.delivered && seen.time <= event.time)
+                    .peekable();
+                before.peek()?;
+                before
+                    .all(|seen| differs(seen, event))
+                    .then(|| u32::try_from(index).ok())?
+            })
+            .collect()
+    }
+
+    fn note_fates(&self, case: &mut ResumeCase, resumption: &Resumption, exchange: &Exchange) {
+        let session = self.room.session;
+        let Some(stream) = resumption
+            .stream
+            .and_then(|stream| session.streams.get(stream as usize))
+        else {
+            return;
+        };
+        let cut = case.row.disconnect_time.unwrap_or(exchange.time());
+        let requests = request::requests_of(session, self.room.exchanges, stream);
+        let pending: Vec<_> = requests
+            .iter()
+            .filter(|request| {
+                !request
+                    .answers
+                    .iter()
+                    .any(|reply| reply.delivered && reply.time <= cut)
+            })
+            .map(|request| {
+                let fate = request::fate(
+                    session,
+                    self.room.exchanges,
+                    stream,
+                    request,
+                    cut,
+                    self.room.window,
+                );
+                let dropped = fate == Fate::Answered
+                    && request.answers.iter().any(|reply| {
+                        reply.delivered
+                            && reply.event_id.is_some_and(|id| {
+                                let mut seen = self
+                                    .ledger
+                                    .seen(id)
+                                    .iter()
+                                    .filter(|seen| {
+                                        seen.delivered && seen.comparable && seen.time < reply.time
+                                    })
+                                    .peekable();
+                                seen.peek().is_some() && seen.all(|seen| seen.hash != reply.hash)
+                            })
+                    });
+                (request, fate, dropped)
+            })
+            .collect();
+        case.row.requests = request::sum(pending.iter().map(|&(_, fate, dropped)| (fate, dropped)));
+        let left = pending
+            .iter()
+            .filter(|(request, fate, dropped)| {
+                request.progress_token.is_some() && (*fate == Fate::Lost || *dropped)
+            })
+            .count();
+        case.row.progress_tokens_left = u32::try_from(left).unwrap_or(u32::MAX);
+    }
+
+    // --- at the end ---------------------------------------------------------------------------
+
+    fn finish(mut self) -> Judged {
+        let began = self.began.clone();
+        let incarnation_at = move |time: Timestamp| {
+            1 + u32::try_from(began.iter().filter(|&&began| began <= time).count()).unwrap_or(0)
+        };
+        self.case.refusals = refusal::refusals(
+            self.room.session,
+            self.room.exchanges,
+            &self.room.neighbours,
+            &incarnation_at,
+            self.room.window,
+        );
+        self.case.lost = self.lost_requests();
+        self.case.dropped_cursors = self.dropped_cursors();
+        let segments = row::segments(self.room.session, self.room.exchanges, &|segment| {
+            self.ledger.incarnation(segment)
+        });
+        let scheme = row::scheme_of(self.room.session, self.room.exchanges, &|id| {
+            self.ledger.standing(id).scheme
+        });
+        let rows = row::sessions(
+            self.room.session,
+            self.room.exchanges,
+            self.room.window,
+            &self.case,
+            scheme,
+            self.latest,
+            &|segment| self.ledger.incarnation(segment),
+        );
+        Judged {
+            case: self.case,
+            rows,
+            segments,
+        }
+    }
+
+    fn lost_requests(&self) -> Vec<LostRequest> {
+        let session = self.room.session;
+        let mut lost = Vec::new();
+        for (index, stream) in session.streams.iter().enumerate() {
+            if stream.completed.is_some() || stream.begun_by.is_none() {
+                continue;
+            }
+            let number = u32::try_from(index).unwrap_or(u32::MAX);
+            let attempts: Vec<(usize, &Resumption)> = session
+                .resumes
+                .iter()
+                .enumerate()
+                .filter(|(_, resume)| resume.stream == Some(number))
+                .collect();
+            let Some(cut) = self.cut_of(stream, attempts.last().map(|(_, resume)| *resume)) else {
+                continue;
+            };
+            let torn = stream
+                .segments
+                .iter()
+                .filter_map(|&segment| session.exchange(segment, self.room.exchanges))
+                .any(Exchange::body_has_hole);
+            for request in request::requests_of(session, self.room.exchanges, stream) {
+                let fate = request::fate(
+                    session,
+                    self.room.exchanges,
+                    stream,
+                    &request,
+                    cut.time,
+                    self.room.window,
+                );
+                if fate != Fate::Lost {
+                    continue;
+                }
+                let Some(post) = stream
+                    .begun_by
+                    .and_then(|post| self.room.exchanges.get(post as usize))
+                else {
+                    continue;
+                };
+                let last = attempts
+                    .last()
+                    .and_then(|(index, _)| self.case.resumes.get(*index));
+                lost.push(LostRequest {
+                    rpc_id: request.id.to_owned(),
+                    method: request.method.to_owned(),
+                    reason: why_lost(session, self.room.exchanges, stream, &request, last)
+                        .to_owned(),
+                    time: cut.time,
+                    place: post.place,
+                    resume: last.map(|resume| resume.row.resume),
+                    confidence: if torn {
+                        Confidence::Low
+                    } else {
+                        Confidence::High
+                    },
+                    client: post.client.clone(),
+                    server: post.server.clone(),
+                    incarnation: last.map_or(self.latest.min(1), |resume| resume.row.incarnation),
+                });
+            }
+        }
+        lost
+    }
+
+    /// The last cut of a stream: an end by the server or the network, or by a client that came back
+    /// for it.
+    fn cut_of(&self, stream: &Stream, came_back: Option<&Resumption>) -> Option<Cut> {
+        let session = self.room.session;
+        let last_attempt = came_back
+            .and_then(|resume| self.room.exchanges.get(resume.exchange as usize))
+            .map(Exchange::time);
+        stream
+            .segments
+            .iter()
+            .filter_map(|&segment| session.exchange(segment, self.room.exchanges))
+            .filter(|exchange| match exchange.end.cause {
+                EndCause::ServerFin
+                | EndCause::ServerRst
+                | EndCause::StreamEnd
+                | EndCause::Goaway
+                | EndCause::Silent => true,
+                EndCause::ClientFin
+                | EndCause::ClientRst
+                | EndCause::StreamReset
+                | EndCause::Unknown => {
+                    last_attempt.is_some_and(|at| at >= exchange.time() && at != exchange.time())
+                }
+                EndCause::CaptureEnd => false,
+            })
+            .map(|exchange| Cut {
+                time: exchange.end.time,
+            })
+            .max_by_key(|cut| cut.time)
+    }
+
+    fn dropped_cursors(&self) -> Vec<DroppedCursor> {
+        let session = self.room.session;
+        let mut dropped = Vec::new();
+        let mut forgotten: BTreeSet<usize> = BTreeSet::new();
+        for &number in &session.exchanges {
+            let Some(exchange) = self.room.exchanges.get(number as usize) else {
+                continue;
+            };
+            let accepted = exchange.is_event_stream() || exchange.status() == Some(409);
+            if exchange.method() != "GET" || exchange.cursor().is_some() || !accepted {
+                continue;
+            }
+            let start = exchange.time();
+            let beside = session
+                .segments
+                .iter()
+                .filter_map(|segment| self.room.exchanges.get(segment.exchange as usize))
+                .any(|other| {
+                    other.method() == "GET" && other.time() < start && other.end.time >= start
+                });
+            if beside {
+                continue;
+            }
+            let candidate = session
+                .streams
+                .iter()
+                .enumerate()
+                .filter(|(index, stream)| {
+                    !forgotten.contains(index) && self.is_forgotten(*index, stream, start)
+                })
+                .max_by_key(|(_, stream)| stream.segments.last().copied());
+            let Some((index, stream)) = candidate else {
+                continue;
+            };
+            forgotten.insert(index);
+            let Some((last_id, end)) = self.last_id(stream, start) else {
+                continue;
+            };
+            dropped.push(DroppedCursor {
+                last_id,
+                gap: Some(start.since(end)),
+                time: start,
+                place: exchange.place,
+                confidence: Confidence::High,
+                client: exchange.client.clone(),
+                server: exchange.server.clone(),
+                incarnation: stream
+                    .segments
+                    .last()
+                    .map_or(1, |&segment| self.ledger.incarnation(segment)),
+            });
+        }
+        dropped
+    }
+
+    /// Whether a GET without cursor at `start` forgets this stream: a GET carried it last, it
+    /// delivered ids, it ended, nobody was refused its cursor and nobody asks for it again.
+    fn is_forgotten(&self, index: usize, stream: &Stream, start: Timestamp) -> bool {
+        let session = self.room.session;
+        let mut segments = stream
+            .segments
+            .iter()
+            .filter_map(|&segment| session.exchange(segment, self.room.exchanges))
+            .filter(|exchange| exchange.time() < start);
+        let Some(last) = segments.next_back() else {
+            return false;
+        };
+        let by_get = last.method() == "GET";
+        let complete = stream
+            .completed
+            .and_then(|place| {
+                session
+                    .exchange(place.segment, self.room.exchanges)?
+                    .events
+                    .get(place.event as usize)
+            })
+            .is_some_and(|event| event.time <= start);
+        let resumes = || {
+            session
+                .resumes
+                .iter()
+                .zip(&self.case.resumes)
+                .filter(|(resume, _)| resume.stream.map(|stream| stream as usize) == Some(index))
+        };
+        let refused = resumes().any(|(_, case)| {
+            case.row.resume_time < start
+                && matches!(case.row.verdict, Verdict::Rejected | Verdict::Failed)
+        });
+        let asked_again = resumes().any(|(_, case)| case.row.resume_time > start);
+        by_get
+            && !complete
+            && !refused
+            && !asked_again
+            && last.end.time < start
+            && self.last_id(stream, start).is_some()
+    }
+
+    fn last_id(&self, stream: &Stream, before: Timestamp) -> Option<(String, Timestamp)> {
+        let session = self.room.session;
+        stream.segments.iter().rev().find_map(|&segment| {
+            let exchange = session.exchange(segment, self.room.exchanges)?;
+            let event = exchange.events.iter().rev().find(|event| {
+                event.delivered && event.time < before && event.id.is_some_and(|id| id.len > 0)
+            })?;
+            Some((exchange.text(event.id?).to_owned(), exchange.end.time))
+        })
+    }
+}
+
+struct Cut {
+    time: Timestamp,
+}
+
+fn why_lost(
+    session: &Session,
+    exchanges: &[Exchange],
+    stream: &Stream,
+    request: &request::Request<'_>,
+    last: Option<&ResumeCase>,
+) -> &'static str {
+    if request.answers.iter().any(|reply| !reply.delivered) {
+        return "sent after the client was gone";
+    }
+    let verdict =
+        last.map(|resume: &ResumeCase| -> (&Resume, Verdict) { (&resume.row, resume.row.verdict) });
+    match verdict {
+        Some((_, Verdict::Ignored | Verdict::Empty)) => "the cursor was accepted and nothing came",
+        Some((_, Verdict::Rejected)) => "the resume was refused",
+        Some((_, Verdict::Failed)) => "the resume got no answer",
+        Some((_, Verdict::Forked)) => "the resume was attached to another log",
+        Some(_) => "the resumed stream never brought it",
+        None => {
+            let ids = stream
+                .segments
+                .iter()
+                .filter_map(|&segment| session.exchange(segment, exchanges))
+                .flat_map(|exchange| &exchange.events)
+                .any(|event| event.delivered && event.id.is_some_and(|id| id.len > 0));
+            if ids {
+                "the client never asked for the rest"
+            } else {
+                "not resumable: no id came before the cut"
+            }
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! Segments → streams: which resume goes on from where (MCP, "Resumability and Redelivery").
+//!
+//! A stream begins with a POST's response or a GET without cursor, and goes on in every segment
+//! whose cursor was delivered on it. Only deliveries before the resume's request count: a client
+//! cannot ask for what it has not got.
+
+use crate::model::{
+    exchange::Exchange,
+    message::MessageKind,
+    session::{EventRef, Grouping, Resumption, Role, Segment, Session, Stream},
+    time::Timestamp,
+};
+use foldhash::fast::RandomState;
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+/// Fills in segments, streams and resumes of every session.
+pub fn thread(grouping: &mut Grouping, exchanges: &[Exchange]) {
+    let elsewhere = answering_sessions(grouping, exchanges);
+    let mut given: HashMap<u32, Vec<u32>, RandomState> = HashMap::default();
+    for (&exchange, &to) in &elsewhere {
+        given.entry(to).or_default().push(exchange);
+    }
+    for (index, session) in grouping.sessions.iter_mut().enumerate() {
+        let index = u32::try_from(index).unwrap_or(u32::MAX);
+        let mut mine: Vec<(u32, bool)> = session
+            .exchanges
+            .iter()
+            .map(|&number| (number, true))
+            .collect();
+        mine.extend(
+            given
+                .remove(&index)
+                .into_iter()
+                .flatten()
+                .map(|number| (number, false)),
+        );
+        mine.sort_unstable();
+        let mut threads = Threads::new(session, exchanges);
+        for (number, asked_here) in mine {
+            threads.add(
+                number,
+                asked_here,
+                asked_here && elsewhere.contains_key(&number),
+            );
+        }
+    }
+    for legacy in &mut grouping.legacy {
+        let asked = legacy.exchanges.clone();
+        let mut threads = Threads::new(legacy, exchanges);
+        for number in asked {
+            threads.add(number, true, false);
+        }
+    }
+}
+
+/// Segments whose answer names another session than the one asked for: their log is that one's.
+/// Exchange → the session that answered; a tree, for its order is walked.
+type Elsewhere = BTreeMap<u32, u32>;
+
+fn answering_sessions(grouping: &Grouping, exchanges: &[Exchange]) -> Elsewhere {
+    let mut by_id: HashMap<(Arc<str>, Arc<str>), u32, RandomState> = HashMap::default();
+    for (index, session) in grouping.sessions.iter().enumerate() {
+        by_id.insert(
+            (Arc::clone(&session.service), Arc::clone(&session.id)),
+            u32::try_from(index).unwrap_or(u32::MAX),
+        );
+    }
+    let mut elsewhere = Elsewhere::new();
+    for (number, exchange) in exchanges.iter().enumerate() {
+        let Some(Role::Session(session)) = grouping.role_of.get(number).copied() else {
+            continue;
+        };
+        let Some(session) = grouping.sessions.get(session as usize) else {
+            continue;
+        };
+        let given = exchange
+            .response
+            .as_ref()
+            .and_then(|response| response.session_id.clone());
+        let Some(given) = given.filter(|id| *id != session.id) else {
+            continue;
+        };
+        if !exchange.is_event_stream() || exchange.is_initialize() {
+            continue;
+        }
+        if let Some(&to) = by_id.get(&(Arc::clone(&session.service), given)) {
+            elsewhere.insert(u32::try_from(number).unwrap_or(u32::MAX), to);
+        }
+    }
+    elsewhere
+}
+
+/// The streams of one session while they are threaded, in order of time.
+struct Threads<'a> {
+    session: &'a mut Session,
+    exchanges: &'a [Exchange],
+    /// Where each id was delivered, in order of arrival here.
+    delivered: HashMap<&'a str, Vec<EventRef>, RandomState>,
+    holes: bool,
+}
+
+impl<'a> Threads<'a> {
+    fn new(session: &'a mut Session, exchanges: &'a [Exchange]) -> Self {
+        Self {
+            session,
+            exchanges,
+            delivered: HashMap::default(),
+            holes: false,
+        }
+    }
+
+    fn add(&mut self, number: u32, asked_here: bool, answered_elsewhere: bool) {
+        let Some(exchange) = self.exchanges.get(number as usize) else {
+            return;
+        };
+        self.holes |= !exchange.holes.is_empty();
+        let cursor = exchange.cursor().filter(|_| asked_here);
+        let time = exchange.time();
+        let from = cursor.and_then(|cursor| self.origin(cursor, time));
+        let mut segment = None;
+        if exchange.is_event_stream() && !answered_elsewhere {
+            let index = u32::try_from(self.session.segments.len()).unwrap_or(u32::MAX);
+            let stream = match from {
+                Some(origin) => origin.stream,
+                None => self.begin(number, exchange),
+            };
+            self.session.segments.push(Segment {
+                exchange: number,
+                stream,
+                open: time,
+            });
+            if let Some(stream) = self.session.streams.get_mut(stream as usize) {
+                stream.segments.push(index);
+            }
+            self.deliver(index, exchange);
+            self.complete(stream);
+            segment = Some(index);
+        }
+        if cursor.is_some() {
+            self.session.resumes.push(Resumption {
+                exchange: number,
+                segment,
+                stream: from.map(|origin| origin.stream),
+                cursor: from.map(|origin| origin.cursor),
+                ambiguous: from.is_some_and(|origin| origin.ambiguous),
+            });
+        }
+    }
+
+    fn begin(&mut self, number: u32, exchange: &Exchange) -> u32 {
+        let is_post = exchange
+            .request
+            .as_ref()
+            .is_some_and(|request| &*request.method == "POST");
+        self.session.streams.push(Stream {
+            begun_by: is_post.then_some(number),
+            ..Stream::default()
+        });
+        u32::try_from(self.session.streams.len() - 1).unwrap_or(u32::MAX)
+    }
+
+    fn deliver(&mut self, segment: u32, exchange: &'a Exchange) {
+        for (event, facts) in exchange.events.iter().enumerate() {
+            let Some(id) = facts.id.filter(|id| id.len > 0 && facts.delivered) else {
+                continue;
+            };
+            self.delivered
+                .entry(exchange.text(id))
+                .or_default()
+                .push(EventRef {
+                    segment,
+                    event: u32::try_from(event).unwrap_or(u32::MAX),
+                });
+        }
+    }
+
+    /// A POST's stream is complete once every request of it was answered on it.
+    fn complete(&mut self, index: u32) {
+        let Some(stream) = self.session.streams.get(index as usize) else {
+            return;
+        };
+        let Some(post) = stream.begun_by.filter(|_| stream.completed.is_none()) else {
+            return;
+        };
+        let Some(request) = self
+            .exchanges
+            .get(post as usize)
+            .and_then(|e| e.request.as_ref())
+        else {
+            return;
+        };
+        let mut open: Vec<&str> = request
+            .messages
+            .iter()
+            .filter(|message| matches!(message.kind, MessageKind::Request | MessageKind::Ping))
+            .filter_map(|message| message.id.as_deref())
+            .collect();
+        if open.is_empty() {
+            return;
+        }
+        for &segment in &stream.segments {
+            let Some(exchange) = self.session.exchange(segment, self.exchanges) else {
+                continue;
+            };
+            for (event, facts) in exchange.events.iter().enumerate() {
+                if !matches!(facts.message, MessageKind::Response | MessageKind::Error)
+                    || !facts.delivered
+                {
+                    continue;
+                }
+                let Some(id) = facts.rpc_id.map(|id| exchange.text(id)) else {
+                    continue;
+                };
+                open.retain(|pending| *pending != id);
+                if open.is_empty() {
+                    let completed = EventRef {
+                        segment,
+                        event: u32::try_from(event).unwrap_or(u32::MAX),
+                    };
+                    if let Some(stream) = self.session.streams.get_mut(index as usize) {
+                        stream.completed = Some(completed);
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The stream that a cursor goes on from: of those that delivered it before `time`, the
+    /// incomplete one whose last delivered id it is, else one whose last it is, else the latest.
+    fn origin(&self, cursor: &str, time: Timestamp) -> Option<Origin> {
+        let mut candidates: Vec<Candidate> = Vec::new();
+        for &place in self.delivered.get(cursor)? {
+            let Some((_, facts)) = self.event(place) else {
+                continue;
+            };
+            if facts.time > time {
+                continue;
+            }
+            let Some(segment) = self.session.segments.get(place.segment as usize) else {
+                continue;
+            };
+            match candidates
+                .iter_mut()
+                .find(|candidate| candidate.stream == segment.stream)
+            {
+                Some(candidate) => {
+                    candidate.cursor = place;
+                    candidate.at = candidate.at.max(facts.time);
+                }
+                None => candidates.push(Candidate {
+                    stream: segment.stream,
+                    cursor: place,
+                    at: facts.time,
+                }),
+            }
+        }
+        let rank = |candidate: &Candidate| {
+            let last = self.last_delivered(candidate.stream, time) == Some(cursor);
+            let incomplete = !self.completed_before(candidate.stream, time);
+            (last && incomplete, last, candidate.at)
+        };
+        let best = *candidates.iter().max_by_key(|candidate| rank(candidate))?;
+        let by_rank = rank(&best).1;
+        Some(Origin {
+            stream: best.stream,
+            cursor: best.cursor,
+            ambiguous: self.holes && candidates.len() > 1 && !by_rank,
+        })
+    }
+
+    fn last_delivered(&self, stream: u32, time: Timestamp) -> Option<&'a str> {
+        let stream = self.session.streams.get(stream as usize)?;
+        stream.segments.iter().rev().find_map(|&segment| {
+            let exchange = self.session.exchange(segment, self.exchanges)?;
+            exchange
+                .events
+                .iter()
+                .rev()
+                .filter(|facts| facts.delivered && facts.time <= time)
+                .find_map(|facts| facts.id.filter(|id| id.len > 0).map(|id| exchange.text(id)))
+        })
+    }
+
+    fn completed_before(&self, stream: u32, time: Timestamp) -> bool {
+        self.session
+            .streams
+            .get(stream as usize)
+            .and_then(|stream| stream.completed)
+            .and_then(|place| self.event(place))
+            .is_some_and(|(_, facts)| facts.time <= time)
+    }
+
+    fn event(&self, place: EventRef) -> Option<(&'a Exchange, &'a crate::model::event::Event)> {
+        let exchange = self.session.exchange(place.segment, self.exchanges)?;
+        Some((exchange, exchange.events.get(place.event as usize)?))
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Candidate {
+    stream: u32,
+    cursor: EventRef,
+    at: Timestamp,
+}
+
+#[derive(Clone, Copy)]
+struct Origin {
+    stream: u32,
+    cursor: EventRef,
+    ambiguous: bool,
+}

@@ -1,0 +1,210 @@
+//! What the audit hands to the findings: resumes with the evidence behind their verdicts, and
+//! what happened around them. Findings judge from this and nothing else.
+
+use super::{
+    analysis::Resume,
+    flow::Endpoint,
+    place::Place,
+    time::{Span, Timestamp},
+    verdict::Confidence,
+};
+use std::sync::Arc;
+
+/// One session, audited.
+#[derive(Clone, Debug, Default)]
+pub struct SessionCase {
+    /// The session id.
+    pub id: Arc<str>,
+    /// Its resumes in order of time.
+    pub resumes: Vec<ResumeCase>,
+    /// Runs of refusals, each with the code it deserves.
+    pub refusals: Vec<Refusal>,
+    /// Requests that were lost.
+    pub lost: Vec<LostRequest>,
+    /// Streams with ids that were reopened without a cursor.
+    pub dropped_cursors: Vec<DroppedCursor>,
+    /// Ids that came with two payloads, away from a resumed stream's own log.
+    pub reuses: Vec<Reuse>,
+    /// Requests other than resumes that were answered under another session id.
+    pub minted: Vec<Minted>,
+}
+
+/// A resume and the evidence behind its verdict.
+#[derive(Clone, Debug)]
+pub struct ResumeCase {
+    /// The row, verdict included.
+    pub row: Resume,
+    /// What proves a fork.
+    pub fork: Option<Fork>,
+    /// How the first message stands to the cursor.
+    pub sequence: Sequence,
+    /// Messages on the stream's own log under an id that came with another payload before.
+    pub reused: Vec<String>,
+    /// Ids that are missing between the cursor and the answer, or seen and left out; a few, as text.
+    pub missing: Vec<String>,
+    /// Whether other streams or sessions of the server lost their log as well.
+    pub others_lost_too: bool,
+}
+
+/// What proves a fork (AUDIT, F1–F9), strongest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fork {
+    /// F1: the response names another session.
+    OtherSession,
+    /// F5: the incarnation nonce changed.
+    Nonce,
+    /// F2: an id of the log comes with another payload.
+    OtherPayload,
+    /// F6: refused or deleted before, and a message that is not of its log.
+    Revived,
+    /// F3: it starts again at or below the cursor and nothing of it is a redelivery.
+    Restart,
+    /// F4: ids have vanished.
+    IdsVanished,
+    /// F7: the cursor was never delivered in a session seen whole.
+    ForeignCursor,
+}
+
+/// How the first message of an answer stands to the cursor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sequence {
+    /// Behind it, or nothing can be said.
+    #[default]
+    Onward,
+    /// The cursor's own event comes again, and nothing before it.
+    CursorAgain,
+    /// It goes back before the cursor, or starts again.
+    Back,
+}
+
+/// A run of refusals of one session with one code.
+#[derive(Clone, Debug)]
+pub struct Refusal {
+    /// The code it gets.
+    pub kind: RefusalKind,
+    /// Refused with a status that does not tell a client to start over.
+    pub misleading: bool,
+    /// The status of the first.
+    pub status: u16,
+    /// How many.
+    pub count: u32,
+    /// What came before, in words: idle time, a cut, a restart.
+    pub context: String,
+    /// Time of the first.
+    pub time: Timestamp,
+    /// Time of the last.
+    pub last: Timestamp,
+    /// Where the first is.
+    pub place: Place,
+    /// Numbers of the session's resumes among them.
+    pub resumes: Vec<u32>,
+    /// The client.
+    pub client: Option<Endpoint>,
+    /// The server.
+    pub server: Option<Endpoint>,
+    /// The incarnation that was refused.
+    pub incarnation: u32,
+}
+
+/// Which code a refusal gets: the first that fits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RefusalKind {
+    /// The cursor was refused, the session lives.
+    Cursor,
+    /// A second stream was refused though none is open.
+    Conflict,
+    /// Another replica answered.
+    Misrouted,
+    /// The session lived again afterwards.
+    Revived,
+    /// The session is gone.
+    Lost,
+    /// The session went with its own stream's connection.
+    LostOnDisconnect,
+}
+
+/// A request that never got its result.
+#[derive(Clone, Debug)]
+pub struct LostRequest {
+    /// Its JSON-RPC id, as JSON text.
+    pub rpc_id: String,
+    /// Its method.
+    pub method: String,
+    /// Why: what became of the stream.
+    pub reason: String,
+    /// When it was cut.
+    pub time: Timestamp,
+    /// Where the request is.
+    pub place: Place,
+    /// The session's resume it belongs to, by number.
+    pub resume: Option<u32>,
+    /// How sure.
+    pub confidence: Confidence,
+    /// The client.
+    pub client: Option<Endpoint>,
+    /// The server.
+    pub server: Option<Endpoint>,
+    /// Its incarnation.
+    pub incarnation: u32,
+}
+
+/// A stream that delivered ids and was reopened without `Last-Event-ID`.
+#[derive(Clone, Debug)]
+pub struct DroppedCursor {
+    /// The id the client could have sent.
+    pub last_id: String,
+    /// End of the stream to its reopening.
+    pub gap: Option<Span>,
+    /// When it was reopened.
+    pub time: Timestamp,
+    /// Where.
+    pub place: Place,
+    /// How sure.
+    pub confidence: Confidence,
+    /// The client.
+    pub client: Option<Endpoint>,
+    /// The server.
+    pub server: Option<Endpoint>,
+    /// Its incarnation.
+    pub incarnation: u32,
+}
+
+/// An id that came with two payloads.
+#[derive(Clone, Debug)]
+pub struct Reuse {
+    /// The id.
+    pub id: String,
+    /// How many ids did so in this incarnation.
+    pub count: u32,
+    /// Whether a new log began with it, unasked for by a cursor.
+    pub new_log: bool,
+    /// When the second payload came.
+    pub time: Timestamp,
+    /// Where.
+    pub place: Place,
+    /// The client.
+    pub client: Option<Endpoint>,
+    /// The server.
+    pub server: Option<Endpoint>,
+    /// Its incarnation.
+    pub incarnation: u32,
+}
+
+/// A request of a session answered under another id.
+#[derive(Clone, Debug)]
+pub struct Minted {
+    /// The id on the answer.
+    pub given: Arc<str>,
+    /// The request's method.
+    pub method: String,
+    /// When.
+    pub time: Timestamp,
+    /// Where.
+    pub place: Place,
+    /// The client.
+    pub client: Option<Endpoint>,
+    /// The server.
+    pub server: Option<Endpoint>,
+    /// The incarnation asked for.
+    pub incarnation: u32,
+}
