@@ -1,7 +1,55 @@
 //! Judgements: one documented file each. The doc comment of a finding is the product text:
 //! `explain CODE` prints it and docs/findings.md is made of it.
 
-use crate::model::verdict::Severity;
+use crate::model::{
+    analysis::Finding,
+    case::{Refusal, ResumeCase, SessionCase},
+    flow::Endpoint,
+    place::Place,
+    time::Timestamp,
+    verdict::{Confidence, Severity},
+};
+
+/// Writes a finding's rule from its documentation: the doc comment is kept as text.
+macro_rules! finding {
+    (
+        $(#[doc = $doc:expr])+
+        pub(super) static RULE = {
+            code: $code:expr,
+            severity: $severity:ident,
+            clause: $clause:expr,
+            revisions: $revisions:expr,
+            check: $check:expr,
+        };
+    ) => {
+        $(#[doc = $doc])+
+        pub(super) static RULE: super::Rule = super::Rule {
+            code: $code,
+            severity: crate::model::verdict::Severity::$severity,
+            clause: $clause,
+            revisions: $revisions,
+            doc: concat!($($doc, "\n"),+),
+            check: $check,
+        };
+    };
+}
+
+mod cursor_dropped;
+mod cursor_ignored;
+mod cursor_refused;
+mod event_id_reused;
+mod ids_skipped;
+mod lost_on_disconnect;
+mod misleading_status;
+mod misrouted;
+mod missing_id;
+mod no_reinitialize;
+mod result_lost;
+mod sequence_regression;
+mod session_lost;
+mod session_revived;
+mod stream_conflict;
+mod unknown_session_allocation;
 
 /// What a finding is: its name, its worst severity, where the duty it speaks of is written, and
 /// its documentation.
@@ -18,27 +66,221 @@ pub struct Rule {
     /// Markdown with the headings "What it reports", "Why it matters", "When it is wrong",
     /// "What to do", "Example".
     pub doc: &'static str,
+    /// Looks at one session.
+    check: fn(&SessionCase, &mut Findings<'_>),
 }
 
 impl Rule {
-    /// The first sentence of the documentation, under "What it reports".
+    /// The first paragraph of the documentation, under "What it reports", on one line.
     #[must_use]
-    pub fn summary(&self) -> &'static str {
+    pub fn summary(&self) -> String {
         let text = self
             .doc
             .split("## What it reports")
             .nth(1)
             .unwrap_or(self.doc)
             .trim();
-        text.split("\n\n").next().unwrap_or(text)
+        let paragraph = text.split("\n\n").next().unwrap_or(text);
+        paragraph.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 }
 
 /// All findings, in the order of the documentation.
-pub static ALL: &[&Rule] = &[];
+pub static ALL: &[&Rule] = &[
+    &sequence_regression::RULE,
+    &missing_id::RULE,
+    &unknown_session_allocation::RULE,
+    &event_id_reused::RULE,
+    &ids_skipped::RULE,
+    &cursor_ignored::RULE,
+    &cursor_dropped::RULE,
+    &result_lost::RULE,
+    &cursor_refused::RULE,
+    &stream_conflict::RULE,
+    &misrouted::RULE,
+    &session_revived::RULE,
+    &session_lost::RULE,
+    &misleading_status::RULE,
+    &lost_on_disconnect::RULE,
+    &no_reinitialize::RULE,
+];
 
 /// The finding named `code`.
 #[must_use]
 pub fn by_code(code: &str) -> Option<&'static Rule> {
     ALL.iter().copied().find(|rule| rule.code == code)
+}
+
+/// Judges one session by every rule. With each finding come the numbers of the session's resumes
+/// that it shows on.
+#[must_use]
+pub fn judge(case: &SessionCase) -> Vec<(Finding, Vec<u32>)> {
+    let mut all = Vec::new();
+    for rule in ALL {
+        let mut findings = Findings {
+            rule,
+            case,
+            out: &mut all,
+        };
+        (rule.check)(case, &mut findings);
+    }
+    all
+}
+
+/// Takes what one rule finds in one session.
+pub struct Findings<'a> {
+    rule: &'static Rule,
+    case: &'a SessionCase,
+    out: &'a mut Vec<(Finding, Vec<u32>)>,
+}
+
+/// Where a finding that is on no resume stands.
+struct Around<'a> {
+    incarnation: u32,
+    resume: Option<u32>,
+    time: Timestamp,
+    place: Place,
+    client: &'a Option<Endpoint>,
+    server: &'a Option<Endpoint>,
+}
+
+impl Findings<'_> {
+    /// On a resume, as sure as its verdict.
+    fn on_resume(
+        &mut self,
+        resume: &ResumeCase,
+        severity: Severity,
+        evidence: &str,
+        detail: String,
+    ) {
+        self.on_resume_with(resume, severity, resume.row.confidence, evidence, detail);
+    }
+
+    fn on_resume_with(
+        &mut self,
+        resume: &ResumeCase,
+        severity: Severity,
+        confidence: Confidence,
+        evidence: &str,
+        detail: String,
+    ) {
+        let row = &resume.row;
+        self.around(
+            Around {
+                incarnation: row.incarnation,
+                resume: Some(row.resume),
+                time: row.first_event_time.unwrap_or(row.resume_time),
+                place: row.place,
+                client: &row.client,
+                server: &row.server,
+            },
+            severity,
+            confidence,
+            evidence,
+            detail,
+        );
+    }
+
+    /// On a run of refusals; it shows on every resume among them.
+    fn on_refusal(
+        &mut self,
+        run: &Refusal,
+        severity: Severity,
+        confidence: Confidence,
+        evidence: &str,
+        detail: String,
+    ) {
+        self.around(
+            Around {
+                incarnation: run.incarnation,
+                resume: run.resumes.first().copied(),
+                time: run.time,
+                place: run.place,
+                client: &run.client,
+                server: &run.server,
+            },
+            severity,
+            confidence,
+            evidence,
+            detail,
+        );
+        if let Some((_, resumes)) = self.out.last_mut() {
+            resumes.clone_from(&run.resumes);
+        }
+    }
+
+    fn around(
+        &mut self,
+        around: Around<'_>,
+        severity: Severity,
+        confidence: Confidence,
+        evidence: &str,
+        detail: String,
+    ) {
+        let finding = Finding {
+            code: self.rule.code,
+            severity,
+            confidence,
+            evidence: evidence.to_owned(),
+            session_id: self.case.id.clone(),
+            incarnation: around.incarnation,
+            resume: around.resume,
+            time: around.time,
+            detail,
+            client: around.client.clone(),
+            server: around.server.clone(),
+            place: around.place,
+        };
+        self.out
+            .push((finding, around.resume.into_iter().collect()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_finding_is_documented_alike() {
+        const HEADINGS: [&str; 5] = [
+            "What it reports",
+            "Why it matters",
+            "When it is wrong",
+            "What to do",
+            "Example",
+        ];
+        for rule in ALL {
+            let found: Vec<&str> = rule
+                .doc
+                .lines()
+                .filter_map(|line| line.trim().strip_prefix("## "))
+                .collect();
+            assert_eq!(found, HEADINGS, "{}", rule.code);
+            assert!(
+                rule.doc.contains("Fires:") && rule.doc.contains("Does not fire:"),
+                "{}",
+                rule.code
+            );
+            assert!(
+                !rule.summary().is_empty() && !rule.clause.is_empty(),
+                "{}",
+                rule.code
+            );
+        }
+    }
+
+    #[test]
+    fn codes_are_kebab_case_and_unique() {
+        let mut codes: Vec<&str> = ALL.iter().map(|rule| rule.code).collect();
+        for code in &codes {
+            assert!(
+                code.bytes()
+                    .all(|byte| byte.is_ascii_lowercase() || byte == b'-'),
+                "{code}"
+            );
+        }
+        codes.sort_unstable();
+        codes.dedup();
+        assert_eq!(codes.len(), ALL.len());
+    }
 }

@@ -1,0 +1,71 @@
+//! `cursor-dropped`.
+
+use super::Findings;
+use crate::model::{case::SessionCase, verdict::Severity};
+
+finding! {
+    /// ## What it reports
+    ///
+    /// A stream that delivered ids was reopened without `Last-Event-ID`.
+    ///
+    /// ## Why it matters
+    ///
+    /// Whatever the server stored after the last id is never asked for. SDK clients do this when a resumed
+    /// stream is cut before any id arrived on it.
+    ///
+    /// ## When it is wrong
+    ///
+    /// A second stream beside one still open is none of this, nor is a new stream after a refused cursor.
+    /// A client that knows it needs no history may reopen on purpose.
+    ///
+    /// ## What to do
+    ///
+    /// Let the client keep the last id over attempts that bring none.
+    ///
+    /// ## Example
+    ///
+    /// Fires:
+    ///
+    /// ```text
+    /// GET: id 3, cut
+    /// GET Last-Event-ID: 3: 200, cut before any id
+    /// GET without Last-Event-ID
+    /// ```
+    ///
+    /// Does not fire:
+    ///
+    /// ```text
+    /// GET: id 3, cut
+    /// GET Last-Event-ID: 3: 404
+    /// GET without Last-Event-ID
+    /// ```
+    pub(super) static RULE = {
+        code: "cursor-dropped",
+        severity: Warning,
+        clause: "basic/transports#resumability-and-redelivery: the client SHOULD send Last-Event-ID to resume after a disconnection",
+        revisions: "2025-03-26 to 2025-11-25",
+        check: check,
+    };
+}
+
+fn check(case: &SessionCase, out: &mut Findings<'_>) {
+    for dropped in &case.dropped_cursors {
+        out.around(
+            super::Around {
+                incarnation: dropped.incarnation,
+                resume: None,
+                time: dropped.time,
+                place: dropped.place,
+                client: &dropped.client,
+                server: &dropped.server,
+            },
+            Severity::Warning,
+            dropped.confidence,
+            "request",
+            format!(
+                "reopened without a cursor; the last id was {}",
+                dropped.last_id,
+            ),
+        );
+    }
+}

@@ -1,0 +1,100 @@
+//! `event-id-reused`.
+
+use super::Findings;
+use crate::model::{
+    case::SessionCase,
+    verdict::{Confidence, Severity, Verdict},
+};
+
+finding! {
+    /// ## What it reports
+    ///
+    /// An event id that was delivered before comes again with another payload.
+    ///
+    /// ## Why it matters
+    ///
+    /// Two events under one id come from two logs: the strongest proof of a fork that traffic gives. A client
+    /// that removes duplicates keeps the first and drops the second. On a resumed stream's own log it is a
+    /// fork; elsewhere in the session (an id that two streams use) it is a warning.
+    ///
+    /// ## When it is wrong
+    ///
+    /// A priming event and the message that follows it may share an id; that is not counted. A store that
+    /// writes the same message in another JSON form on replay would look like a reuse.
+    ///
+    /// ## What to do
+    ///
+    /// On a resume: treat it as a fork (see `unknown-session-allocation`). Elsewhere: let the server draw ids
+    /// from one counter for the session, or put the stream into the id.
+    ///
+    /// ## Example
+    ///
+    /// Fires:
+    ///
+    /// ```text
+    /// id 7 {a}, cut
+    /// GET Last-Event-ID: 7
+    /// 200: id 7 {b}
+    /// ```
+    ///
+    /// Does not fire:
+    ///
+    /// ```text
+    /// id 7 {a}, cut
+    /// GET Last-Event-ID: 6
+    /// 200: id 7 {a}
+    /// ```
+    pub(super) static RULE = {
+        code: "event-id-reused",
+        severity: Fork,
+        clause: "basic/transports#resumability-and-redelivery: event ids MUST be globally unique across all streams within that session",
+        revisions: "2025-03-26 to 2025-11-25",
+        check: check,
+    };
+}
+
+fn check(case: &SessionCase, out: &mut Findings<'_>) {
+    for resume in &case.resumes {
+        if resume.row.verdict == Verdict::Forked && !resume.reused.is_empty() {
+            out.on_resume(
+                resume,
+                Severity::Fork,
+                "payload",
+                format!(
+                    "{} came before with another payload",
+                    resume.reused.join(", "),
+                ),
+            );
+        }
+    }
+    for reuse in &case.reuses {
+        let detail = if reuse.new_log {
+            format!(
+                "id {} came before with another payload: a new log, without a resume",
+                reuse.id
+            )
+        } else if reuse.count == 1 {
+            format!("id {} came before with another payload", reuse.id)
+        } else {
+            format!(
+                "id {} and {} more came before with other payloads",
+                reuse.id,
+                reuse.count - 1
+            )
+        };
+        out.around(
+            super::Around {
+                incarnation: reuse.incarnation,
+                resume: None,
+                time: reuse.time,
+                place: reuse.place,
+                client: &reuse.client,
+                server: &reuse.server,
+            },
+            Severity::Warning,
+            Confidence::High,
+            "payload",
+            detail,
+        );
+    }
+}

@@ -1,0 +1,70 @@
+//! `ids-skipped`.
+
+use super::Findings;
+use crate::model::{
+    case::SessionCase,
+    verdict::{Severity, Verdict},
+};
+
+finding! {
+    /// ## What it reports
+    ///
+    /// A resumed stream goes on after its cursor, but something is skipped: ids of a counter without holes
+    /// that nobody ever delivered, or a message seen on the wire after the cursor that the replay leaves out.
+    ///
+    /// ## Why it matters
+    ///
+    /// The skipped events are lost to the client, and nothing tells it so.
+    ///
+    /// ## When it is wrong
+    ///
+    /// A counter that is wider than the session and whose other users are not in the capture: it counts as
+    /// dense only when it grew by one in at least five steps and never jumped. Nothing is counted while a
+    /// hole lies in a segment that shares the counter, or another stream of it is cut and not resumed.
+    ///
+    /// ## What to do
+    ///
+    /// Look at the size and age limits of the server's event log, and at the gap between cut and resume.
+    ///
+    /// ## Example
+    ///
+    /// Fires:
+    ///
+    /// ```text
+    /// id 7, id 8, cut
+    /// GET Last-Event-ID: 8
+    /// 200: id 14 (9 to 13 never came)
+    /// ```
+    ///
+    /// Does not fire:
+    ///
+    /// ```text
+    /// id 7, id 8, cut
+    /// GET Last-Event-ID: 8
+    /// 200: id 14 (9 to 13 came on the session's other stream)
+    /// ```
+    pub(super) static RULE = {
+        code: "ids-skipped",
+        severity: Loss,
+        clause: "basic/transports#resumability-and-redelivery: the server replays messages that would have been sent after the last event id",
+        revisions: "2025-03-26 to 2025-11-25",
+        check: check,
+    };
+}
+
+fn check(case: &SessionCase, out: &mut Findings<'_>) {
+    for resume in &case.resumes {
+        if resume.row.verdict != Verdict::Lossy {
+            continue;
+        }
+        let detail = match resume.row.ids_skipped {
+            Some(skipped) if skipped > 0 => format!(
+                "{skipped} ids between {} and {} never came",
+                resume.row.last_event_id,
+                resume.row.first_event_id.as_deref().unwrap_or_default(),
+            ),
+            _ => format!("left out: {}", resume.missing.join(", ")),
+        };
+        out.on_resume(resume, Severity::Loss, "order of ids", detail);
+    }
+}

@@ -1,0 +1,61 @@
+//! `misleading-status`.
+
+use super::Findings;
+use crate::model::{
+    case::SessionCase,
+    verdict::{Confidence, Severity},
+};
+
+finding! {
+    /// ## What it reports
+    ///
+    /// A lost session was refused with a status other than 404 or 410, or inside 200.
+    ///
+    /// ## Why it matters
+    ///
+    /// No client starts over on 400, and 401 sends it into a login: it repeats the dead session by the hour.
+    ///
+    /// ## When it is wrong
+    ///
+    /// 400 to a request without a session id is right, and is not reported.
+    ///
+    /// ## What to do
+    ///
+    /// Answer 404 to ids that are not known.
+    ///
+    /// ## Example
+    ///
+    /// Fires:
+    ///
+    /// ```text
+    /// POST Mcp-Session-Id: A: 400 "No valid session ID provided"
+    /// ```
+    ///
+    /// Does not fire:
+    ///
+    /// ```text
+    /// POST without Mcp-Session-Id: 400
+    /// ```
+    pub(super) static RULE = {
+        code: "misleading-status",
+        severity: Warning,
+        clause: "basic/transports#session-management: 404 tells the client to start a new session",
+        revisions: "2025-03-26 to 2025-11-25",
+        check: check,
+    };
+}
+
+fn check(case: &SessionCase, out: &mut Findings<'_>) {
+    for run in case.refusals.iter().filter(|run| run.misleading) {
+        out.on_refusal(
+            run,
+            Severity::Warning,
+            Confidence::High,
+            "status",
+            format!(
+                "the session is gone, the status {} does not say so",
+                run.status
+            ),
+        );
+    }
+}

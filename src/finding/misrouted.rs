@@ -1,0 +1,71 @@
+//! `misrouted`.
+
+use super::Findings;
+use crate::model::{
+    case::{RefusalKind, SessionCase},
+    verdict::{Confidence, Severity},
+};
+
+finding! {
+    /// ## What it reports
+    ///
+    /// The session was refused, and its log goes on afterwards; or refusals lie between successes less than
+    /// 30 s apart.
+    ///
+    /// ## Why it matters
+    ///
+    /// The session never died: another replica answered, one that does not know it. A client that follows
+    /// the rules throws a live session away.
+    ///
+    /// ## When it is wrong
+    ///
+    /// A server that restores sessions from a store slowly looks the same.
+    ///
+    /// ## What to do
+    ///
+    /// Make the balancer route by `Mcp-Session-Id`, or share the sessions between replicas.
+    ///
+    /// ## Example
+    ///
+    /// Fires:
+    ///
+    /// ```text
+    /// POST: 200
+    /// POST: 404
+    /// POST: 200
+    /// ```
+    ///
+    /// Does not fire:
+    ///
+    /// ```text
+    /// POST: 200
+    /// POST: 404
+    /// POST initialize: 200, another session id
+    /// ```
+    pub(super) static RULE = {
+        code: "misrouted",
+        severity: Warning,
+        clause: "basic/transports#session-management",
+        revisions: "2025-03-26 to 2025-11-25",
+        check: check,
+    };
+}
+
+fn check(case: &SessionCase, out: &mut Findings<'_>) {
+    for run in case
+        .refusals
+        .iter()
+        .filter(|run| run.kind == RefusalKind::Misrouted)
+    {
+        out.on_refusal(
+            run,
+            Severity::Warning,
+            Confidence::High,
+            "status",
+            format!(
+                "refused with {} {} times between successes: another replica answered",
+                run.status, run.count
+            ),
+        );
+    }
+}

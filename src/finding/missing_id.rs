@@ -1,0 +1,71 @@
+//! `missing-id`.
+
+use super::Findings;
+use crate::model::{
+    case::{Fork, SessionCase},
+    verdict::Severity,
+};
+
+finding! {
+    /// ## What it reports
+    ///
+    /// The first message of a resumed stream has no id, though every message of the stream before it had one.
+    ///
+    /// ## Why it matters
+    ///
+    /// The server that answers keeps no event log, or not this one: it has taken the session over without
+    /// its history. The next cut of this stream cannot be resumed at all.
+    ///
+    /// ## When it is wrong
+    ///
+    /// A server that gives ids to some messages only. Then not every message before had one, and nothing is
+    /// reported. Comments, pings and priming events never count.
+    ///
+    /// ## What to do
+    ///
+    /// Find out which process answered (a restart, another replica) and why it runs without the event store.
+    ///
+    /// ## Example
+    ///
+    /// Fires:
+    ///
+    /// ```text
+    /// id 5, id 6, cut
+    /// GET Last-Event-ID: 6
+    /// 200: a message without id
+    /// ```
+    ///
+    /// Does not fire:
+    ///
+    /// ```text
+    /// a message without id, cut
+    /// GET Last-Event-ID: …
+    /// 200: a message without id
+    /// ```
+    pub(super) static RULE = {
+        code: "missing-id",
+        severity: Fork,
+        clause: "basic/transports#resumability-and-redelivery: servers MAY attach ids; a stream that had them can be resumed",
+        revisions: "2025-03-26 to 2025-11-25",
+        check: check,
+    };
+}
+
+fn check(case: &SessionCase, out: &mut Findings<'_>) {
+    for resume in &case.resumes {
+        // Ids may have vanished where another proof of the fork came first.
+        let vanished = resume.row.first_event_id.as_deref() == Some("")
+            && matches!(resume.fork, Some(Fork::IdsVanished | Fork::Revived));
+        if vanished {
+            out.on_resume(
+                resume,
+                Severity::Fork,
+                "ids vanished",
+                format!(
+                    "after cursor {} the first message has no id",
+                    resume.row.last_event_id,
+                ),
+            );
+        }
+    }
+}

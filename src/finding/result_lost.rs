@@ -1,0 +1,67 @@
+//! `result-lost`.
+
+use super::Findings;
+use crate::model::{case::SessionCase, verdict::Severity};
+
+finding! {
+    /// ## What it reports
+    ///
+    /// A request that was pending when its stream was cut never gets a result or error, though the client
+    /// stayed: it sent another request of the session, or kept a stream open for ten seconds.
+    ///
+    /// ## Why it matters
+    ///
+    /// This is the damage: a tool call that hangs, or a result that the model never sees.
+    ///
+    /// ## When it is wrong
+    ///
+    /// Requests that may yet be answered (an open stream, a hole, the end of the capture close by) are not
+    /// counted, nor are cancelled ones. A client that left is no loss.
+    ///
+    /// ## What to do
+    ///
+    /// The reason names what became of the stream: no id before the cut, the cursor ignored, the session
+    /// refused, sent after the client was gone.
+    ///
+    /// ## Example
+    ///
+    /// Fires:
+    ///
+    /// ```text
+    /// POST tools/call 6: cut before any id
+    /// POST ping 7 … (the client stays; 6 is never answered)
+    /// ```
+    ///
+    /// Does not fire:
+    ///
+    /// ```text
+    /// POST tools/call 6: id 1 (priming), cut
+    /// GET Last-Event-ID: 1: result 6
+    /// ```
+    pub(super) static RULE = {
+        code: "result-lost",
+        severity: Loss,
+        clause: "basic/transports#sending-messages-to-the-server: the stream SHOULD eventually include a response for each request",
+        revisions: "2025-03-26 to 2025-11-25",
+        check: check,
+    };
+}
+
+fn check(case: &SessionCase, out: &mut Findings<'_>) {
+    for lost in &case.lost {
+        out.around(
+            super::Around {
+                incarnation: lost.incarnation,
+                resume: lost.resume,
+                time: lost.time,
+                place: lost.place,
+                client: &lost.client,
+                server: &lost.server,
+            },
+            Severity::Loss,
+            lost.confidence,
+            "no answer",
+            format!("request {} ({}): {}", lost.rpc_id, lost.method, lost.reason,),
+        );
+    }
+}

@@ -1,0 +1,65 @@
+//! `session-revived`.
+
+use super::Findings;
+use crate::model::{
+    case::{RefusalKind, SessionCase},
+    verdict::{Confidence, Severity},
+};
+
+finding! {
+    /// ## What it reports
+    ///
+    /// The session was served after a good DELETE, or long after it was refused, with no log to judge by.
+    ///
+    /// ## Why it matters
+    ///
+    /// What answers now may be a new session under the old id, or a replica that never heard of its end.
+    ///
+    /// ## When it is wrong
+    ///
+    /// With several replicas it may be the one that still holds the session (`misrouted`).
+    ///
+    /// ## What to do
+    ///
+    /// Let DELETE end the session on every replica.
+    ///
+    /// ## Example
+    ///
+    /// Fires:
+    ///
+    /// ```text
+    /// DELETE: 200
+    /// POST: 404
+    /// POST: 200
+    /// ```
+    ///
+    /// Does not fire:
+    ///
+    /// ```text
+    /// DELETE: 200
+    /// POST: 404
+    /// ```
+    pub(super) static RULE = {
+        code: "session-revived",
+        severity: Warning,
+        clause: "basic/transports#session-management: after a DELETE the server MUST answer 404",
+        revisions: "2025-03-26 to 2025-11-25",
+        check: check,
+    };
+}
+
+fn check(case: &SessionCase, out: &mut Findings<'_>) {
+    for run in case
+        .refusals
+        .iter()
+        .filter(|run| run.kind == RefusalKind::Revived)
+    {
+        out.on_refusal(
+            run,
+            Severity::Warning,
+            Confidence::High,
+            "status",
+            format!("refused with {}, served again later", run.status),
+        );
+    }
+}

@@ -1,0 +1,117 @@
+//! `unknown-session-allocation`.
+
+use super::Findings;
+use crate::model::{
+    case::{Fork, SessionCase},
+    verdict::{Confidence, Severity, Verdict},
+};
+
+finding! {
+    /// ## What it reports
+    ///
+    /// The server served a session that it can no longer have known, instead of refusing it. By evidence,
+    /// strongest first: `minted`, the answer names another session id; `revived`, a message came after the
+    /// session was refused with 404 or 410, or deleted, that is not of its log; `recreated`, a new log under
+    /// the old id.
+    ///
+    /// ## Why it matters
+    ///
+    /// Every status is 200, so neither client nor access log can tell. State, subscriptions and results of the
+    /// old session are gone, and requests that were running are never answered.
+    ///
+    /// ## When it is wrong
+    ///
+    /// For `recreated` the wire cannot always tell a lost session from a lost event log: the confidence is
+    /// medium, and high when other streams or sessions of the server lost their log as well.
+    ///
+    /// ## What to do
+    ///
+    /// Let the server refuse ids it does not know with 404 and create sessions in `initialize` alone. Behind
+    /// a balancer, route a session to the process that holds it or share the store.
+    ///
+    /// ## Example
+    ///
+    /// Fires:
+    ///
+    /// ```text
+    /// GET Mcp-Session-Id: A, Last-Event-ID: 10
+    /// 200 Mcp-Session-Id: B
+    /// ```
+    ///
+    /// Does not fire:
+    ///
+    /// ```text
+    /// GET Mcp-Session-Id: A, Last-Event-ID: 10
+    /// 404
+    /// ```
+    pub(super) static RULE = {
+        code: "unknown-session-allocation",
+        severity: Fork,
+        clause: "basic/transports#session-management: a session that is not known MUST be answered with 404",
+        revisions: "2025-03-26 to 2025-11-25",
+        check: check,
+    };
+}
+
+fn check(case: &SessionCase, out: &mut Findings<'_>) {
+    for resume in &case.resumes {
+        let Some(fork) = resume
+            .fork
+            .filter(|_| resume.row.verdict == Verdict::Forked)
+        else {
+            continue;
+        };
+        let (evidence, confidence, what) = match fork {
+            Fork::OtherSession => (
+                "minted",
+                Confidence::High,
+                format!(
+                    "answered under session id {}",
+                    resume
+                        .row
+                        .response_session_id
+                        .as_deref()
+                        .unwrap_or_default(),
+                ),
+            ),
+            Fork::Revived => (
+                "revived",
+                Confidence::High,
+                "served after it was refused or deleted, with a log that is not its own".to_owned(),
+            ),
+            _ => {
+                let confidence = if resume.others_lost_too {
+                    Confidence::High
+                } else {
+                    Confidence::Medium
+                };
+                (
+                    "recreated",
+                    confidence,
+                    "a new log under the old session id".to_owned(),
+                )
+            }
+        };
+        let confidence = confidence.min(resume.row.confidence);
+        out.on_resume_with(resume, Severity::Fork, confidence, evidence, what);
+    }
+    for minted in &case.minted {
+        out.around(
+            super::Around {
+                incarnation: minted.incarnation,
+                resume: None,
+                time: minted.time,
+                place: minted.place,
+                client: &minted.client,
+                server: &minted.server,
+            },
+            Severity::Fork,
+            Confidence::High,
+            "minted",
+            format!(
+                "{} answered under session id {}",
+                minted.method, minted.given,
+            ),
+        );
+    }
+}
