@@ -164,14 +164,25 @@ pub(super) fn unpack<'p>(
     let compression = Compression::of(stored.head());
     let unpacked: Box<dyn Read + Send + 'p> = match compression {
         Compression::Plain => Box::new(stored),
-        Compression::Gzip => Box::new(MultiGzDecoder::new(BufReader::with_capacity(
+        Compression::Gzip => Box::new(Steps(MultiGzDecoder::new(BufReader::with_capacity(
             capacity, stored,
-        ))),
-        Compression::Zstd => Box::new(zstd::stream::read::Decoder::with_buffer(
+        )))),
+        Compression::Zstd => Box::new(Steps(zstd::stream::read::Decoder::with_buffer(
             BufReader::with_capacity(capacity, stored),
-        )?),
+        )?)),
     };
     Ok((compression, unpacked))
+}
+
+/// Asks a decoder for little at a time: where the data are damaged, a decoder fails the whole read
+/// and what it had unpacked for it is lost.
+struct Steps<R>(R);
+
+impl<R: Read> Read for Steps<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let len = buffer.len().min(STEP);
+        self.0.read(buffer.get_mut(..len).unwrap_or_default())
+    }
 }
 
 /// Reads until `buffer` is full, the input ends or it fails; says how much came in every case.
@@ -194,6 +205,9 @@ pub(super) enum End {
     Reached,
     NotYet,
 }
+
+/// Unpacked bytes asked for at a time; more is not faster.
+const STEP: usize = 4096;
 
 /// Bytes that tell the compression.
 const MAGIC: usize = 4;

@@ -14,6 +14,8 @@ mod compression;
 pub mod packets;
 mod pcap;
 mod pcapng;
+#[cfg(test)]
+mod samples;
 mod sniff;
 pub mod timeline;
 
@@ -124,7 +126,7 @@ pub fn classify<'p>(
             Opened::Packets(reader) => Classified::Packets(PacketInput {
                 source,
                 first_time: None,
-                open: Some(Box::new(reader)),
+                open: Some(reader),
             }),
             Opened::Har(text, format) => Classified::Har(HarInput {
                 source,
@@ -194,7 +196,7 @@ impl fmt::Debug for HarInput<'_> {
 /// An open source.
 pub enum Opened<'p> {
     /// Packets.
-    Packets(Reader<'p>),
+    Packets(Box<Reader<'p>>),
     /// HAR text as it is in the file, unpacked, and the name of the format: `har`, with `+gz` or
     /// `+zst` when compressed.
     Har(Box<dyn Read + Send + 'p>, String),
@@ -295,13 +297,14 @@ fn open_as<'p>(
         )));
     };
     peeked.skip(header);
-    Ok(Opened::Packets(Reader::new(
+    let reader = Reader::new(
         Box::new(peeked),
         decoder,
         header as u64,
         suffix,
         manner.chunk,
-    )))
+    );
+    Ok(Opened::Packets(Box::new(reader)))
 }
 
 /// Sources as they are found.
@@ -398,3 +401,297 @@ const PACKED_CHUNK: usize = 256 << 10;
 
 /// Bytes shown of what is not a capture.
 const SHOWN: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::indexing_slicing, reason = "a test that panics has failed")]
+
+    use super::{
+        packets::Order,
+        samples::{Packet, PcapNg, pcap},
+        *,
+    };
+    use crate::anomaly::Kind;
+    use std::{io::Write, sync::atomic::Ordering};
+
+    const HAR: &[u8] = br#"{"log":{"version":"1.2","entries":[]}}"#;
+    const PACKETS: &[Packet<'_>] = &[(1_000_000, b"one", 3), (2_000_000, b"two", 3)];
+
+    fn capture() -> Vec<u8> {
+        pcap(Order::Little, 0xa1b2_c3d4, 1, PACKETS)
+    }
+
+    fn gz(bytes: &[u8]) -> Vec<u8> {
+        let mut out = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        out.write_all(bytes).unwrap();
+        out.finish().unwrap()
+    }
+
+    fn zst(bytes: &[u8]) -> Vec<u8> {
+        zstd::encode_all(bytes, 1).unwrap()
+    }
+
+    /// A folder with these files.
+    fn folder(files: &[(&str, &[u8])]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, bytes) in files {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, bytes).unwrap();
+        }
+        folder
+    }
+
+    fn source(folder: &tempfile::TempDir, name: &str) -> Source {
+        let path = folder.path().join(name);
+        Source {
+            name: name.to_owned(),
+            path: Some(path),
+        }
+    }
+
+    /// Format, packets read, damage, and the kinds of anomaly.
+    fn packets(bytes: &[u8]) -> (String, usize, Option<String>, Vec<Kind>) {
+        let folder = folder(&[("x", bytes)]);
+        let progress = AtomicU64::new(0);
+        let source = source(&folder, "x");
+        let Opened::Packets(mut reader) = open(&source, &Limits::default(), &progress).unwrap()
+        else {
+            panic!("no packets");
+        };
+        let mut anomalies = Anomalies::default();
+        let mut count = 0;
+        while let Some(batch) = reader.next_batch(&mut anomalies, InputId(0)) {
+            count += batch.len();
+        }
+        if reader.damage().is_none() {
+            assert_eq!(progress.load(Ordering::Relaxed), bytes.len() as u64);
+            assert_eq!(source.stored_len(), bytes.len() as u64);
+        }
+        (
+            reader.format(),
+            count,
+            reader.damage().map(ToString::to_string),
+            anomalies.iter().map(|(_, kind, _)| kind).collect(),
+        )
+    }
+
+    fn refusal(bytes: &[u8]) -> String {
+        let folder = folder(&[("x", bytes)]);
+        let progress = AtomicU64::new(0);
+        let source = source(&folder, "x");
+        let opened = open(&source, &Limits::default(), &progress);
+        let classified = classify(&source, &Limits::default(), &progress);
+        let error = opened.unwrap_err().to_string();
+        assert_eq!(classified.unwrap_err().to_string(), error);
+        let path = source.path.unwrap().display().to_string();
+        assert!(error.contains(&path) && !error.contains('\n'), "{error}");
+        error.replace(&path, "X")
+    }
+
+    #[test]
+    fn opens_packets_whatever_they_are_packed_in() {
+        let ng = PcapNg::new(Order::Big)
+            .interface(1, 0)
+            .packet(0, PACKETS[0])
+            .bytes();
+        for (bytes, format, count) in [
+            (capture(), "pcap", 2),
+            (gz(&capture()), "pcap+gz", 2),
+            (zst(&capture()), "pcap+zst", 2),
+            (
+                [gz(&capture()[..30]), gz(&capture()[30..])].concat(),
+                "pcap+gz",
+                2,
+            ),
+            (
+                [zst(&capture()[..2]), zst(&capture()[2..])].concat(),
+                "pcap+zst",
+                2,
+            ),
+            (ng.clone(), "pcapng", 1),
+            (gz(&ng), "pcapng+gz", 1),
+            (capture()[..24].to_vec(), "pcap", 0),
+        ] {
+            assert_eq!(packets(&bytes), (format.to_owned(), count, None, vec![]));
+        }
+    }
+
+    #[test]
+    fn opens_har_with_every_byte_of_it() {
+        for (bytes, name) in [
+            (HAR.to_vec(), "har"),
+            (gz(HAR), "har+gz"),
+            (zst(HAR), "har+zst"),
+        ] {
+            let folder = folder(&[("x", &bytes)]);
+            let progress = AtomicU64::new(0);
+            let classified = classify(&source(&folder, "x"), &Limits::default(), &progress);
+            let Classified::Har(har) = classified.unwrap() else {
+                panic!("no HAR");
+            };
+            assert_eq!(progress.load(Ordering::Relaxed), 0);
+            let (mut text, format) = har.open(&Limits::default(), &progress).unwrap();
+            let mut all = Vec::new();
+            text.read_to_end(&mut all).unwrap();
+            assert_eq!((all.as_slice(), format.as_str()), (HAR, name));
+            assert_eq!(progress.load(Ordering::Relaxed), bytes.len() as u64);
+        }
+    }
+
+    #[test]
+    fn says_why_something_is_no_capture() {
+        assert_eq!(refusal(b""), "cannot read X: it is empty");
+        assert_eq!(
+            refusal(&gz(b"")),
+            "cannot read X: it is empty once unpacked"
+        );
+        assert_eq!(
+            refusal(b"\x7fELF and more than is shown"),
+            r#"cannot read X: not a capture (starts with "\x7fELF and more th")"#
+        );
+        assert_eq!(
+            refusal(&zst(b"text")),
+            r#"cannot read X: not a capture (starts with "text")"#
+        );
+        assert_eq!(
+            refusal(&capture()[..23]),
+            "cannot read X: the pcap file header is cut or damaged"
+        );
+        assert_eq!(
+            refusal(&PcapNg::new(Order::Big).bytes()[..27]),
+            "cannot read X: the pcapng file header is cut or damaged"
+        );
+        assert!(refusal(&gz(HAR)[..5]).starts_with("cannot read X: "));
+        let progress = AtomicU64::new(0);
+        let folder = folder(&[]);
+        let error = open(&source(&folder, "gone"), &Limits::default(), &progress).unwrap_err();
+        assert_eq!(error.io_kind(), Some(io::ErrorKind::NotFound));
+    }
+
+    #[test]
+    fn damage_of_compressed_data_keeps_what_is_before_it() {
+        let long: Vec<Vec<u8>> = (0..10_000_u64)
+            .map(|n| {
+                (0..50)
+                    .map(|at| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (at % 57)).to_le_bytes()[0])
+                    .collect()
+            })
+            .collect();
+        let long: Vec<Packet<'_>> = long.iter().map(|data| (0, data.as_slice(), 50)).collect();
+        let file = pcap(Order::Little, 0xa1b2_c3d4, 1, &long);
+        for packed in [gz(&file), zst(&file)] {
+            let half = packed.len() / 2;
+            let (_, count, damage, kinds) = packets(&packed[..half]);
+            assert!((1000..9000).contains(&count), "{count}");
+            assert!(damage.unwrap().starts_with("the compressed data end early"));
+            assert_eq!(kinds, [Kind::FileCut]);
+
+            let mut broken = packed.clone();
+            broken[half..half + 8].fill(0xff);
+            let (_, broken, damage, _) = packets(&broken);
+            assert!(
+                damage.is_some() && broken.abs_diff(count) < 2500,
+                "{broken}"
+            );
+        }
+        let mut packed = [gz(&file[..66_024]), gz(&file[66_024..])].concat();
+        let second = gz(&file[..66_024]).len();
+        packed[second + 2] = 99;
+        let (_, count, damage, kinds) = packets(&packed);
+        assert_eq!(count, 1000);
+        assert!(
+            damage
+                .unwrap()
+                .starts_with("the compressed data are damaged")
+        );
+        assert_eq!(kinds, [Kind::BadBlock]);
+    }
+
+    #[test]
+    fn classifying_tells_the_first_time_and_counts_nothing() {
+        let folder = folder(&[("x", &capture()), ("y", &capture()[..24])]);
+        let progress = AtomicU64::new(0);
+        for (name, time) in [("x", Some(1_000_000_000)), ("y", None)] {
+            let classified = classify(&source(&folder, name), &Limits::default(), &progress);
+            let Classified::Packets(packets) = classified.unwrap() else {
+                panic!("no packets");
+            };
+            assert_eq!(packets.first_time.map(Timestamp::nanos), time);
+            assert!(packets.open.is_none());
+        }
+        assert_eq!(progress.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn finds_captures_in_folders_by_content_and_in_order() {
+        let folder = folder(&[
+            ("b/2.bin", &capture()),
+            ("b/1", &gz(&capture())),
+            ("b/notes.pcap", b"no capture at all"),
+            ("a.har", HAR),
+            ("c", &[]),
+            ("b/a/deep", &zst(HAR)),
+            ("log.json", br#"{"log":"text"}"#),
+        ]);
+        let root = folder.path().display().to_string();
+        let (sources, errors) = find(std::slice::from_ref(&root));
+        let names: Vec<_> = sources
+            .iter()
+            .map(|source| source.name.strip_prefix(&root).unwrap())
+            .collect();
+        assert_eq!(names, ["/a.har", "/b/1", "/b/2.bin", "/b/a/deep"]);
+        assert!(errors.is_empty(), "{errors:?}");
+    }
+
+    #[test]
+    fn takes_what_is_named_twice_once() {
+        let folder = folder(&[("a/x", &capture()), ("y", b"text")]);
+        let root = folder.path().display();
+        let inputs = [
+            "-".to_owned(),
+            format!("{root}/a/x"),
+            format!("{root}/a/../a/x"),
+            format!("{root}/a"),
+            format!("{root}/y"),
+            "-".to_owned(),
+        ];
+        let (sources, errors) = find(&inputs);
+        let names: Vec<_> = sources.iter().map(|source| source.name.as_str()).collect();
+        // What is named is taken whatever is in it.
+        assert_eq!(names, ["-", &inputs[1], &inputs[4]]);
+        assert!(sources[0].path.is_none() && errors.is_empty());
+    }
+
+    #[test]
+    fn names_what_cannot_be_found() {
+        let folder = folder(&[("empty/notes", b"text")]);
+        let missing = folder.path().join("missing").display().to_string();
+        let empty = folder.path().join("empty").display().to_string();
+        let (sources, errors) = find(&[missing.clone(), empty.clone()]);
+        assert!(sources.is_empty());
+        let names: Vec<_> = errors.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, [&missing, &empty]);
+        assert!(errors[0].1.to_string().contains(&missing));
+        assert_eq!(errors[1].1.to_string(), format!("no captures in {empty}"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_in_folders_lead_to_files_only_and_pipes_are_left_alone() {
+        use std::os::unix::fs::symlink;
+        let folder = folder(&[("real/x", &capture()), ("linked/y", &capture())]);
+        let root = folder.path();
+        symlink(root, root.join("real/loop")).unwrap();
+        symlink(root.join("linked/y"), root.join("real/y")).unwrap();
+        symlink(root.join("nowhere"), root.join("real/z")).unwrap();
+        let socket = std::os::unix::net::UnixListener::bind(root.join("real/socket"));
+        let (sources, errors) = find(&[root.join("real").display().to_string()]);
+        let names: Vec<_> = sources
+            .iter()
+            .map(|source| Path::new(&source.name).file_name().unwrap().to_owned())
+            .collect();
+        assert_eq!(names, ["x", "y"]);
+        assert!(errors.is_empty() && socket.is_ok());
+    }
+}

@@ -61,22 +61,22 @@ fn looks_like_har(head: &[u8]) -> bool {
 
 /// The text with what is not ASCII replaced: enough to find JSON punctuation in UTF-8 and UTF-16.
 fn ascii(head: &[u8]) -> Vec<u8> {
-    let (unit, text): (Option<fn([u8; 2]) -> u16>, _) = match head {
-        [0xef, 0xbb, 0xbf, rest @ ..] => (None, rest),
-        [0xff, 0xfe, rest @ ..] => (Some(u16::from_le_bytes), rest),
-        [0xfe, 0xff, rest @ ..] => (Some(u16::from_be_bytes), rest),
+    match head {
+        [0xef, 0xbb, 0xbf, text @ ..] => text.to_vec(),
+        [0xff, 0xfe, text @ ..] => ascii_of_utf16(text, u16::from_le_bytes),
+        [0xfe, 0xff, text @ ..] => ascii_of_utf16(text, u16::from_be_bytes),
         // Without a mark: JSON begins with ASCII, so the zero byte tells (RFC 4627, section 3).
-        [first, 0, ..] if *first != 0 => (Some(u16::from_le_bytes), head),
-        [0, second, ..] if *second != 0 => (Some(u16::from_be_bytes), head),
-        _ => (None, head),
-    };
-    let Some(unit) = unit else {
-        return text.to_vec();
-    };
-    text.as_chunks::<2>()
-        .0
+        [first, 0, ..] if *first != 0 => ascii_of_utf16(head, u16::from_le_bytes),
+        [0, second, ..] if *second != 0 => ascii_of_utf16(head, u16::from_be_bytes),
+        text => text.to_vec(),
+    }
+}
+
+fn ascii_of_utf16(text: &[u8], unit: fn([u8; 2]) -> u16) -> Vec<u8> {
+    let (units, _) = text.as_chunks::<2>();
+    units
         .iter()
-        .map(|pair| u8::try_from(unit(*pair)).unwrap_or(b'?'))
+        .map(|bytes| u8::try_from(unit(*bytes)).unwrap_or(b'?'))
         .collect()
 }
 
