@@ -1,0 +1,85 @@
+//! Names of link types.
+
+use crate::model::packet::LinkType;
+
+/// The official name of a link type without its `LINKTYPE_` prefix (tcpdump.org's list), or its
+/// number: `ETHERNET`, `LINKTYPE 147`.
+#[must_use]
+pub fn link_name(link: LinkType) -> String {
+    match NAMES.binary_search_by_key(&link.0, |(number, _)| *number) {
+        Ok(index) => NAMES
+            .get(index)
+            .map_or_else(String::new, |(_, name)| (*name).to_owned()),
+        Err(_) => format!("LINKTYPE {}", link.0),
+    }
+}
+
+/// By number: what is read, and what else a capture of a network may have.
+static NAMES: &[(u16, &str)] = &[
+    (0, "NULL"),
+    (1, "ETHERNET"),
+    (3, "AX25"),
+    (6, "IEEE802_5"),
+    (7, "ARCNET_BSD"),
+    (8, "SLIP"),
+    (9, "PPP"),
+    (10, "FDDI"),
+    (12, "RAW"),
+    (14, "RAW"),
+    (50, "PPP_HDLC"),
+    (51, "PPP_ETHER"),
+    (99, "SYMANTEC_FIREWALL"),
+    (100, "ATM_RFC1483"),
+    (101, "RAW"),
+    (104, "C_HDLC"),
+    (105, "IEEE802_11"),
+    (106, "ATM_CLIP"),
+    (107, "FRELAY"),
+    (108, "LOOP"),
+    (109, "ENC"),
+    (113, "LINUX_SLL"),
+    (117, "PFLOG"),
+    (119, "IEEE802_11_PRISM"),
+    (122, "IP_OVER_FC"),
+    (127, "IEEE802_11_RADIOTAP"),
+    (128, "TZSP"),
+    (138, "APPLE_IP_OVER_IEEE1394"),
+    (163, "IEEE802_11_AVS"),
+    (166, "PPP_PPPD"),
+    (178, "JUNIPER_ETHER"),
+    (189, "USB_LINUX"),
+    (192, "PPI"),
+    (195, "IEEE802_15_4_WITHFCS"),
+    (197, "ERF"),
+    (220, "USB_LINUX_MMAPPED"),
+    (226, "IPNET"),
+    (227, "CAN_SOCKETCAN"),
+    (228, "IPV4"),
+    (229, "IPV6"),
+    (239, "NFLOG"),
+    (240, "NETANALYZER"),
+    (242, "IPOIB"),
+    (249, "USBPCAP"),
+    (252, "WIRESHARK_UPPER_PDU"),
+    (253, "NETLINK"),
+    (271, "VSOCK"),
+    (274, "ETHERNET_MPACKET"),
+    (276, "LINUX_SLL2"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_in_order() {
+        assert!(NAMES.is_sorted_by(|(a, _), (b, _)| a < b));
+    }
+
+    #[test]
+    fn unknown_numbers_are_shown() {
+        assert_eq!(link_name(LinkType(276)), "LINUX_SLL2");
+        assert_eq!(link_name(LinkType(147)), "LINKTYPE 147");
+        assert_eq!(link_name(LinkType(u16::MAX)), "LINKTYPE 65535");
+    }
+}
