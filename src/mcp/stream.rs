@@ -97,7 +97,7 @@ fn answering_sessions(grouping: &Grouping, exchanges: &[Exchange]) -> Elsewhere 
 struct Threads<'a> {
     session: &'a mut Session,
     exchanges: &'a [Exchange],
-    /// Where each id was delivered, in order of arrival here.
+    /// Where each id was seen, in order of arrival here.
     delivered: HashMap<&'a str, Vec<EventRef>, RandomState>,
     holes: bool,
 }
@@ -164,7 +164,7 @@ impl<'a> Threads<'a> {
 
     fn deliver(&mut self, segment: u32, exchange: &'a Exchange) {
         for (event, facts) in exchange.events.iter().enumerate() {
-            let Some(id) = facts.id.filter(|id| id.len > 0 && facts.delivered) else {
+            let Some(id) = facts.id.filter(|id| id.len > 0) else {
                 continue;
             };
             self.delivered
@@ -233,7 +233,11 @@ impl<'a> Threads<'a> {
     /// incomplete one whose last delivered id it is, else one whose last it is, else the latest.
     fn origin(&self, cursor: &str, time: Timestamp) -> Option<Origin> {
         let mut candidates: Vec<Candidate> = Vec::new();
-        for &place in self.delivered.get(cursor)? {
+        let places = self.delivered.get(cursor)?;
+        // The cursor itself proves that its event was delivered, whatever the packets seem to say.
+        let got = |place: &EventRef| self.event(*place).is_some_and(|(_, facts)| facts.delivered);
+        let any_got = places.iter().any(got);
+        for &place in places.iter().filter(|place| !any_got || got(place)) {
             let Some((_, facts)) = self.event(place) else {
                 continue;
             };

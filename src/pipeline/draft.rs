@@ -1,0 +1,403 @@
+//! Heads, body bytes and events → one exchange's facts. The same for every road: packets and HAR
+//! entries are drafted alike.
+
+use crate::{
+    anomaly::{Anomalies, Kind},
+    limits::Limits,
+    mcp::message,
+    model::{
+        event::{Event, Text},
+        exchange::{
+            Exchange, HttpVersion, Media, Part, Hole, Request, Response, Scheme, Source,
+        },
+        flow::Endpoint,
+        message::{MessageKind, Subject},
+        place::{At, Place},
+    },
+    sse,
+};
+use std::sync::Arc;
+
+/// What drafting needs to know of the run.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    pub(super) limits: Limits,
+    pub(super) session_header: String,
+    pub(super) incarnation_header: Option<String>,
+    pub(super) backend_headers: Vec<String>,
+    /// Any event data is a message.
+    pub(super) all_sse: bool,
+}
+
+/// A head, as every road gives it.
+pub(super) struct Head<'a> {
+    pub(super) headers: &'a [(&'a str, &'a [u8])],
+}
+
+impl Head<'_> {
+    fn all<'s>(&'s self, name: &'s str) -> impl Iterator<Item = &'s [u8]> {
+        self.headers
+            .iter()
+            .filter(move |(other, _)| other.eq_ignore_ascii_case(name))
+            .map(|(_, value)| *value)
+    }
+
+    fn text(&self, name: &str, limits: &Limits) -> Option<String> {
+        self.all(name).next().map(|value| lossy(value, limits))
+    }
+}
+
+/// An exchange being drafted.
+pub(super) struct Draft {
+    pub(super) exchange: Exchange,
+    request_body: Vec<u8>,
+    keep_request_body: bool,
+    response: Body,
+    anomalies: Anomalies,
+}
+
+/// What is done with a response's body.
+enum Body {
+    /// Nothing in it matters.
+    Pass,
+    /// Kept until it ends: JSON, or the text of a refusal.
+    Keep(Vec<u8>, usize),
+    Events(Box<sse::Parser>),
+}
+
+impl Draft {
+    pub(super) fn new(place: Place, source: Source) -> Self {
+        Self {
+            exchange: Exchange { place, source, ..Exchange::default() },
+            request_body: Vec::new(),
+            keep_request_body: false,
+            response: Body::Pass,
+            anomalies: Anomalies::default(),
+        }
+    }
+
+    pub(super) fn ends(&mut self, client: Option<Endpoint>, server: Option<Endpoint>) {
+        self.exchange.client = client;
+        self.exchange.server = server;
+    }
+
+    /// The request's head. `scheme` is what the road knows; an absolute target overrules it.
+    pub(super) fn request(
+        &mut self,
+        method: &str,
+        target: &str,
+        version: HttpVersion,
+        scheme: Scheme,
+        head: &Head<'_>,
+        (first, last): (At, At),
+        settings: &Settings,
+    ) {
+        let limits = &settings.limits;
+        let (absolute, authority) = absolute(target);
+        let host = authority
+            .map(str::to_owned)
+            .or_else(|| head.text("host", limits))
+            .unwrap_or_default()
+            .to_ascii_lowercase();
+        let content_type = head.text("content-type", limits).unwrap_or_default();
+        let cursor = head.text("last-event-id", limits);
+        if cursor.as_deref().is_some_and(|id| !id.is_empty()) && method != "GET" {
+            self.anomalies.note(Kind::CursorOnOtherMethod, first.place, || method.to_owned());
+        }
+        let session_id = self.session(head, first.place, settings);
+        self.exchange.version = version;
+        self.exchange.request = Some(Request {
+            time: first.time,
+            end_time: last.time,
+            method: cut(method, limits).into(),
+            target: cut(target, limits).into(),
+            host: host.into(),
+            scheme: absolute.unwrap_or(scheme),
+            session_id,
+            last_event_id: cursor.map(Into::into),
+            protocol_version: head.text("mcp-protocol-version", limits).map(Into::into),
+            user_agent: head.text("user-agent", limits).map(Into::into),
+            complete: false,
+            ..Request::default()
+        });
+        self.keep_request_body = matches!(media(&content_type), Media::Json | Media::None);
+    }
+
+    pub(super) fn request_body(&mut self, bytes: &[u8], settings: &Settings) {
+        let room = settings.limits.json_body.saturating_sub(self.request_body.len());
+        if self.keep_request_body && bytes.len() <= room {
+            self.request_body.extend_from_slice(bytes);
+        } else if self.keep_request_body {
+            self.keep_request_body = false;
+            self.request_body = Vec::new();
+            self.anomalies.note(Kind::BodyLimit, self.exchange.place, || "request".to_owned());
+        }
+        if let Some(request) = &mut self.exchange.request {
+            request.body_bytes += bytes.len() as u64;
+        }
+    }
+
+    pub(super) fn request_end(&mut self, complete: bool, at: At, settings: &Settings) {
+        let body = std::mem::take(&mut self.request_body);
+        if let Some(request) = &mut self.exchange.request {
+            request.complete = complete;
+            request.end_time = at.time.max(request.end_time);
+            request.body = message::hash(&body);
+            if complete {
+                request.messages = message::read_body(&body, &settings.limits);
+            }
+        }
+    }
+
+    /// The response's head.
+    pub(super) fn response(&mut self, status: u16, head: &Head<'_>, mime: &str, first: At, settings: &Settings) {
+        let limits = &settings.limits;
+        let content_type = head.text("content-type", limits).or_else(|| {
+            (!mime.is_empty()).then(|| cut(mime, limits).to_owned())
+        });
+        let media = media(content_type.as_deref().unwrap_or_default());
+        let success = (200..300).contains(&status);
+        self.response = match media {
+            Media::EventStream if success => Body::Events(Box::new(sse::Parser::new(limits))),
+            Media::Json if success => Body::Keep(Vec::new(), limits.json_body),
+            _ if success => Body::Pass,
+            _ => Body::Keep(Vec::new(), limits.error_body),
+        };
+        let backend = settings
+            .backend_headers
+            .iter()
+            .map(String::as_str)
+            .chain(BACKEND_HEADERS)
+            .find_map(|name| head.text(name, limits));
+        self.exchange.response = Some(Response {
+            time: first.time,
+            place: first.place,
+            status,
+            content_type: content_type.map(Into::into),
+            media,
+            session_id: self.session(head, first.place, settings),
+            incarnation: settings
+                .incarnation_header
+                .as_deref()
+                .and_then(|name| head.text(name, limits))
+                .map(Into::into),
+            backend: backend.map(Into::into),
+            ..Response::default()
+        });
+    }
+
+    pub(super) fn response_body(&mut self, bytes: &[u8], at: At, settings: &Settings) {
+        match &mut self.response {
+            Body::Pass => {}
+            Body::Keep(kept, limit) => {
+                let room = limit.saturating_sub(kept.len());
+                let (kept_part, over) = bytes.split_at_checked(room).unwrap_or((bytes, &[]));
+                kept.extend_from_slice(kept_part);
+                if !over.is_empty() && *limit == settings.limits.json_body {
+                    self.anomalies.note(Kind::BodyLimit, at.place, || "response".to_owned());
+                }
+            }
+            Body::Events(parser) => {
+                let exchange = &mut self.exchange;
+                let anomalies = &mut self.anomalies;
+                parser.push(bytes, at, &mut |event| add_event(exchange, &event, anomalies, settings));
+            }
+        }
+    }
+
+    /// One event told by other means than a body.
+    pub(super) fn event(&mut self, event: &sse::Event<'_>, settings: &Settings) {
+        add_event(&mut self.exchange, event, &mut self.anomalies, settings);
+    }
+
+    /// Bytes that are not there.
+    pub(super) fn hole(&mut self, part: Part, bytes: u64, at: At) {
+        if part == Part::ResponseBody && let Body::Events(parser) = &mut self.response {
+            parser.hole();
+        }
+        self.exchange.holes.push(Hole {
+            part,
+            bytes,
+            time: at.time,
+            after_events: u32::try_from(self.exchange.events.len()).unwrap_or(u32::MAX),
+        });
+    }
+
+    pub(super) fn undecodable(&mut self) {
+        if let Some(response) = &mut self.exchange.response {
+            response.undecodable = true;
+        }
+    }
+
+    pub(super) fn response_end(&mut self, complete: bool, wire_bytes: u64, settings: &Settings) {
+        let body = std::mem::replace(&mut self.response, Body::Pass);
+        let Some(response) = &mut self.exchange.response else { return };
+        response.complete = complete;
+        response.body_bytes = wire_bytes;
+        match body {
+            Body::Pass => {}
+            Body::Keep(text, _) => {
+                response.messages = message::read_body(&text, &settings.limits);
+                for said in &response.messages {
+                    if said.protocol_version.is_some() && said.kind == MessageKind::Response {
+                        response.protocol_version.clone_from(&said.protocol_version);
+                        response.server_name.clone_from(&said.party);
+                    }
+                }
+                if !(200..300).contains(&response.status) {
+                    response.subject = response
+                        .messages
+                        .iter()
+                        .map(|said| said.subject)
+                        .find(|&subject| subject != Subject::Unknown)
+                        .unwrap_or_else(|| message::subject_of(&text));
+                } else if response.messages.is_empty() && !text.is_empty() {
+                    // `{"error": "Session not found"}` and the like, which is no JSON-RPC.
+                    let words = std::str::from_utf8(&text).unwrap_or_default();
+                    response.subject = message::read_event(words, &settings.limits).subject;
+                }
+            }
+            Body::Events(parser) => {
+                self.exchange.partial_event_bytes =
+                    u32::try_from(parser.partial_bytes()).unwrap_or(u32::MAX);
+            }
+        }
+    }
+
+    /// The finished exchange, and what was odd about it.
+    pub(super) fn finish(mut self) -> (Exchange, Anomalies) {
+        self.exchange.text.shrink_to_fit();
+        self.exchange.events.shrink_to_fit();
+        (self.exchange, self.anomalies)
+    }
+
+    /// The session header: repeated or joined (`A, A`) equal values are one.
+    fn session(&mut self, head: &Head<'_>, place: Place, settings: &Settings) -> Option<Arc<str>> {
+        let mut first: Option<String> = None;
+        for value in head.all(&settings.session_header) {
+            for part in lossy(value, &settings.limits).split(',').map(str::trim) {
+                match &first {
+                    None => first = Some(part.to_owned()),
+                    Some(known) if known != part => {
+                        self.anomalies.note(Kind::SessionHeaderRepeated, place, String::new);
+                    }
+                    Some(_) => {}
+                }
+            }
+        }
+        first.map(Into::into)
+    }
+}
+
+fn add_event(exchange: &mut Exchange, event: &sse::Event<'_>, anomalies: &mut Anomalies, settings: &Settings) {
+    let data = event.data.unwrap_or_default();
+    let said = message::read_event(data, &settings.limits);
+    if event.oversize {
+        anomalies.note(Kind::BodyLimit, event.at.place, || "event".to_owned());
+    }
+    if event.event_type == Some("endpoint") && exchange.events.is_empty() {
+        exchange.endpoint = event.data.map(|data| cut(data, &settings.limits).into());
+    }
+    if said.kind == MessageKind::Response
+        && let Some(response) = &mut exchange.response
+        && let Some(version) = &said.protocol_version
+    {
+        response.protocol_version = Some(version.as_ref().into());
+        response.server_name = said.party.as_deref().map(Into::into);
+    }
+    let kind = match said.kind {
+        MessageKind::None if settings.all_sse && !data.is_empty() => MessageKind::Notification,
+        kind => kind,
+    };
+    let previous = exchange.events.last().copied();
+    let limits = &settings.limits;
+    let text = &mut exchange.text;
+    let event = Event {
+        time: event.at.time,
+        hash: message::hash(data.as_bytes()),
+        frame: event.at.place.frame,
+        input: event.at.place.input,
+        id: event.id.map(|id| keep(text, id, None, limits)),
+        event_type: event
+            .event_type
+            .map(|name| keep(text, name, previous.and_then(|event| event.event_type), limits)),
+        rpc_id: said.rpc_id.map(|id| keep(text, id, None, limits)),
+        method: said
+            .method
+            .as_deref()
+            .map(|method| keep(text, method, previous.and_then(|event| event.method), limits)),
+        progress_token: said
+            .progress_token
+            .map(|token| keep(text, token, previous.and_then(|event| event.progress_token), limits)),
+        data_bytes: u32::try_from(data.len()).unwrap_or(u32::MAX),
+        retry: event.retry,
+        message: kind,
+        subject: said.subject,
+        delivered: true,
+        after_hole: event.after_hole,
+        has_data: event.data.is_some(),
+    };
+    exchange.events.push(event);
+}
+
+/// Keeps a text of an exchange, or points at the same text of the event before.
+fn keep(arena: &mut String, text: &str, same: Option<Text>, limits: &Limits) -> Text {
+    let text = cut(text, limits);
+    if let Some(same) = same {
+        let start = same.start as usize;
+        if arena.get(start..start + same.len as usize) == Some(text) {
+            return same;
+        }
+    }
+    let (Ok(start), Ok(len)) = (u32::try_from(arena.len()), u32::try_from(text.len())) else {
+        return Text::default();
+    };
+    arena.push_str(text);
+    Text { start, len }
+}
+
+/// Cuts a text to the limit, between characters.
+fn cut<'a>(text: &'a str, limits: &Limits) -> &'a str {
+    text.get(..text.floor_char_boundary(limits.text)).unwrap_or(text)
+}
+
+fn lossy(value: &[u8], limits: &Limits) -> String {
+    let value = value.get(..limits.text).unwrap_or(value);
+    String::from_utf8_lossy(value).trim().to_owned()
+}
+
+/// The scheme and authority of an absolute target.
+fn absolute(target: &str) -> (Option<Scheme>, Option<&str>) {
+    let (scheme, rest) = match target.split_once("://") {
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => (Scheme::Https, rest),
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (Scheme::Http, rest),
+        _ => return (None, None),
+    };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
+    (Some(scheme), Some(authority.rsplit('@').next().unwrap_or(authority)))
+}
+
+/// By media type only: parameters and case do not matter.
+pub(super) fn media(content_type: &str) -> Media {
+    let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    match essence.as_str() {
+        "" => Media::None,
+        "text/event-stream" => Media::EventStream,
+        "application/json" => Media::Json,
+        other if other.ends_with("+json") => Media::Json,
+        _ => Media::Other,
+    }
+}
+
+/// Response headers by which balancers and platforms name the process behind them.
+const BACKEND_HEADERS: [&str; 9] = [
+    "x-backend",
+    "x-backend-server",
+    "x-served-by",
+    "x-upstream",
+    "x-upstream-addr",
+    "x-instance-id",
+    "x-pod-name",
+    "x-server-id",
+    "fly-machine-id",
+];
