@@ -1,1 +1,3 @@
-//! Placeholder: see ARCHITECTURE.md.
+//! What MCP adds to HTTP and events: JSON-RPC messages, protocol revisions, sessions.
+
+pub mod message;
