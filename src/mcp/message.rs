@@ -227,7 +227,7 @@ fn event_message<'a>(
 }
 
 /// The members of a JSON-RPC object, values unparsed.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Envelope<'a> {
     /// `jsonrpc` is `"2.0"`.
     versioned: bool,
@@ -911,6 +911,12 @@ const BEFORE: usize = 3;
 const AFTER: usize = 5;
 
 #[cfg(test)]
+#[allow(
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    clippy::unwrap_used,
+    reason = "a test may panic"
+)]
 mod tests {
     use super::*;
 
