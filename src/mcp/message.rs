@@ -802,7 +802,7 @@ const BATCH: usize = 4096;
 /// Bytes of a text whose words are read: a refusal says what it is about at once.
 const SPOKEN: usize = 8 << 10;
 
-/// How a text speaks of the session. Words, as [`words`] cuts them: `sessionId`, `session_id`,
+/// How a text speaks of the session. Lower-case words, cut at signs and humps: `sessionId`, `session_id`,
 /// `Mcp-Session-Id` and "session id" all begin with `session`.
 ///
 /// | text | who says it |

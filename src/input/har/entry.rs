@@ -84,7 +84,8 @@ pub(super) fn parse(
             started,
             duration: span(&entry, "time"),
             sent,
-            waited,
+            // Without response there is no first byte of one, whatever `wait` says.
+            waited: waited.filter(|_| status.is_some()),
             server_ip: server_ip(&entry),
             connection: connection(&entry, &url, producer),
             method: method.into_owned(),
@@ -777,10 +778,11 @@ mod tests {
             None
         );
         for status in ["0", "-1", "null", r#""""#, "70000"] {
-            assert_eq!(
-                entry("x", &format!(r#"{{"status":{status}}}"#), "").status,
-                None
-            );
+            let response = format!(r#"{{"status":{status}}}"#);
+            let none = entry("x", &response, r#","timings":{"send":1,"wait":0}"#);
+            assert_eq!(none.status, None);
+            assert_eq!(none.sent, Some(Span::from_millis(1)));
+            assert_eq!(none.waited, None);
         }
         assert_eq!(entry("x", "null", "").status, None);
     }

@@ -541,6 +541,28 @@ mod tests {
     }
 
     #[test]
+    fn reads_damaged_text_the_same_by_every_step() {
+        let text = har(&[entry(1, "a"), entry(2, "b")]).into_bytes();
+        for at in 0..text.len() {
+            for byte in *b"{}[]\",:\\ 0\xff" {
+                let mut damaged = text.clone();
+                damaged[at] = byte;
+                let whole = run(&damaged);
+                let bytewise = run_from(&mut Steps(&damaged, 1), &Limits::default());
+                assert_eq!(whole.entries, bytewise.entries);
+                let damage = |outcome: &Outcome| match &outcome.summary {
+                    Ok(summary) => format!("{:?}", summary.damage),
+                    Err(error) => error.clone(),
+                };
+                assert_eq!(damage(&whole), damage(&bytewise));
+                for kind in [Kind::FileCut, Kind::BadEntry, Kind::BadBlock] {
+                    assert_eq!(whole.count(kind), bytewise.count(kind));
+                }
+            }
+        }
+    }
+
+    #[test]
     fn goes_on_after_bad_entries() {
         let text = har(&[
             entry(1, "a"),

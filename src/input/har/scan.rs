@@ -356,11 +356,14 @@ impl Value {
             if self.shape == Shape::Literal {
                 let len = rest
                     .iter()
-                    .take_while(|b| !is_space(**b) && !DELIMITERS.contains(b))
+                    .take_while(|b| !is_space(**b) && !matches!(b, b',' | b':' | b']' | b'}'))
                     .count();
                 return (at + len, len < rest.len());
             }
-            let Some(found) = rest.iter().position(|b| STRUCTURE.contains(b)) else {
+            let Some(found) = rest
+                .iter()
+                .position(|b| matches!(b, b'"' | b'{' | b'}' | b'[' | b']'))
+            else {
                 return (piece.len(), false);
             };
             at += found + 1;
@@ -403,9 +406,6 @@ const fn is_space(byte: u8) -> bool {
     // NUL: files that a crash left padded.
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0)
 }
-
-const STRUCTURE: [u8; 5] = *b"\"{}[]";
-const DELIMITERS: [u8; 4] = *b",:]}";
 
 /// A name, or a creator, is longer than this in no HAR.
 const SMALL: usize = 64 << 10;
