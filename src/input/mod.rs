@@ -11,6 +11,7 @@
 )]
 
 mod compression;
+pub mod har;
 pub mod packets;
 mod pcap;
 mod pcapng;

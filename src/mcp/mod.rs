@@ -1,5 +1,6 @@
-//! Exchanges → sessions: JSON-RPC, protocol revisions, grouping, streams.
+//! Exchanges → sessions: JSON-RPC messages, protocol revisions, grouping, streams.
 
+pub mod message;
 pub mod revision;
 pub mod session;
 pub mod stream;
