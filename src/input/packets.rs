@@ -260,7 +260,7 @@ impl<'p> Reader<'p> {
                     used += len;
                 }
                 Step::Interface { len, link } => {
-                    if !self.links.contains(&link) {
+                    if self.links.len() < LINKS && !self.links.contains(&link) {
                         self.links.push(link);
                     }
                     used += len;
@@ -553,6 +553,9 @@ struct Entry {
     link: LinkType,
 }
 
+/// Link types listed of one file: more than there are.
+const LINKS: usize = 512;
+
 /// Buffers kept: a few batches are on their way at any time.
 const POOLED: usize = 8;
 
@@ -694,7 +697,7 @@ mod tests {
         let ticks = u64::MAX / 3;
         for order in [Little, Big] {
             for offset in [0, 1_700_000_000, -5] {
-                for resolution in (0..=0xff_u8).step_by(1) {
+                for resolution in 0..=0xff_u8 {
                     let file = PcapNg::new(order)
                         .interface_with(1, 0, PcapNg::clock(resolution, offset))
                         .packet(0, (ticks, b"", 0))
@@ -910,7 +913,7 @@ mod tests {
             assert_eq!(outcome.anomalies, [(Kind::BadBlock, 1)]);
             let damage = outcome.damage.unwrap();
             assert_eq!(damage.offset, offset as u64);
-            assert_eq!(damage.what, format!("a packet of {len} bytes"));
+            assert_eq!(damage.what, format!("a packet that claims {len} bytes"));
         }
     }
 
@@ -978,6 +981,25 @@ mod tests {
             assert_eq!(outcome.anomalies, [(Kind::BadBlock, 1)]);
             assert_eq!(outcome.damage.unwrap().offset, offset as u64);
         }
+    }
+
+    #[test]
+    fn a_block_may_be_padded_beyond_its_length() {
+        let mut file = PcapNg::new(Little).interface(1, 0);
+        for len in [5, 6, 7] {
+            file.0 = file
+                .0
+                .u32(3)
+                .u32(16 + len)
+                .u32(len)
+                .raw(&b"1234567"[..len as usize])
+                .raw(&[0; 3][..8 - len as usize])
+                .u32(16 + len);
+        }
+        let outcome = read(&file.bytes());
+        let frames: Vec<_> = outcome.frames.iter().map(|frame| &frame.3[..]).collect();
+        assert_eq!(frames, [&b"12345"[..], b"123456", b"1234567"]);
+        assert_eq!(outcome.damage, None);
     }
 
     #[test]

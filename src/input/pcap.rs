@@ -58,7 +58,7 @@ impl Decoder {
         };
         let len = self.record_header.saturating_add(captured as usize);
         if captured as usize > self.largest {
-            return Step::Stop(format!("a packet of {captured} bytes"));
+            return Step::Stop(format!("a packet that claims {captured} bytes"));
         }
         if bytes.len() < len {
             return Step::Need(len);

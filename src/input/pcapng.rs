@@ -88,9 +88,10 @@ impl Decoder {
         let Some(stated) = self.order.u32(bytes, 4) else {
             return Err(Step::Need(8));
         };
+        // Some writers pad a block without counting the padding.
         let len = (stated as usize).saturating_add(3) & !3;
         if len < 12 || len > self.largest {
-            return Err(Step::Stop(format!("a block of {stated} bytes")));
+            return Err(Step::Stop(format!("a block that claims {stated} bytes")));
         }
         let Some(body) = bytes.get(8..len - 4) else {
             return Err(Step::Need(len));

@@ -327,6 +327,13 @@ mod tests {
     }
 
     #[test]
+    fn it_may_run_in_another_thread_than_its_pieces() {
+        const fn crosses<T: Send>() {}
+        crosses::<Timeline<'static>>();
+        crosses::<Piece>();
+    }
+
+    #[test]
     fn rotated_files_follow_each_other_whole() {
         let merged = merge(&[at(&[5, 6]), at(&[1, 2]), at(&[3, 4, 5])], &[]);
         assert_eq!(merged.pieces, [(1, 2), (2, 2), (0, 1), (2, 1), (0, 1)]);
