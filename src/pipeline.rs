@@ -1,11 +1,31 @@
 //! The only file that names every stage: wires them from inputs to the finished analysis.
 
+mod conclude;
+mod connection;
+mod draft;
+mod har;
+mod packets;
+
 use crate::{
+    anomaly::Anomalies,
     error::Error,
+    input::{self, Classified, HarInput, PacketInput, Source, timeline::Summary},
     limits::Limits,
-    model::{analysis::Analysis, time::Span},
+    link,
+    model::{
+        analysis::{Analysis, Input},
+        exchange::Exchange,
+        place::InputId,
+        time::Span,
+    },
 };
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use conclude::Harvest;
+use draft::Settings;
+use rayon::prelude::*;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+};
 
 /// What to read and how to read it.
 #[derive(Clone, Debug)]
@@ -67,6 +87,173 @@ pub struct Progress {
 /// # Errors
 ///
 /// When options contradict each other.
-pub fn run(_options: &Options, _progress: &Progress) -> Result<Analysis, Error> {
-    Ok(Analysis::default())
+pub fn run(options: &Options, progress: &Progress) -> Result<Analysis, Error> {
+    let threads = rayon::ThreadPoolBuilder::new()
+        .num_threads(options.jobs)
+        .build()
+        .map_err(|error| Error::new(format!("cannot start threads: {error}")))?;
+    let analysis = threads.install(|| {
+        let harvest = gather(options, progress);
+        conclude::conclude(harvest, options)
+    });
+    progress.finished.store(true, Ordering::Relaxed);
+    Ok(analysis)
+}
+
+/// Reads all inputs, packets first: they are merged in order of time. HARs follow, each by itself.
+fn gather(options: &Options, progress: &Progress) -> Harvest {
+    let settings = Arc::new(Settings {
+        limits: options.limits,
+        session_header: options.session_header.clone(),
+        incarnation_header: options.incarnation_header.clone(),
+        backend_headers: options.backend_headers.clone(),
+        all_sse: options.all_sse,
+    });
+    let mut harvest = Harvest::default();
+    let (sources, missing) = input::find(&options.inputs);
+    let total = sources.iter().map(Source::stored_len).sum();
+    progress.total.store(total, Ordering::Relaxed);
+    for (name, error) in missing {
+        harvest.inputs.push(Input {
+            name,
+            unreadable: Some(error.to_string()),
+            ..Input::default()
+        });
+    }
+    let (packet_inputs, har_inputs) = classify(&sources, options, progress, &mut harvest);
+    if !packet_inputs.is_empty() {
+        let timeline = packets::timeline(packet_inputs, &options.limits, &progress.done);
+        let read = packets::read(timeline, &settings);
+        for (input, summary) in read.summaries {
+            describe_packets(harvest.inputs.get_mut(input.0 as usize), summary);
+        }
+        harvest.exchanges = read.exchanges;
+        harvest.anomalies.merge(read.anomalies);
+        harvest.counts = read.counts;
+        harvest.window = read.window;
+    }
+    let read: Vec<HarRead> = har_inputs
+        .into_par_iter()
+        .map(|(input, har)| read_har(input, har, &settings, &options.limits, progress))
+        .collect();
+    for har in read {
+        if let Some(row) = harvest.inputs.get_mut(har.input.0 as usize) {
+            let name = std::mem::take(&mut row.name);
+            *row = Input {
+                name,
+                path: row.path.take(),
+                ..har.row
+            };
+        }
+        harvest.exchanges.extend(har.exchanges);
+        harvest.anomalies.merge(har.anomalies);
+    }
+    harvest
+}
+
+type Inputs<'p, T> = Vec<(InputId, T)>;
+
+fn classify<'p>(
+    sources: &[Source],
+    options: &Options,
+    progress: &'p Progress,
+    harvest: &mut Harvest,
+) -> (Inputs<'p, PacketInput<'p>>, Inputs<'p, HarInput<'p>>) {
+    let classified: Vec<Result<Classified<'p>, Error>> = sources
+        .par_iter()
+        .map(|source| input::classify(source, &options.limits, &progress.done))
+        .collect();
+    let (mut packet_inputs, mut har_inputs) = (Vec::new(), Vec::new());
+    for (source, classified) in sources.iter().zip(classified) {
+        let id = InputId(u32::try_from(harvest.inputs.len()).unwrap_or(u32::MAX));
+        let mut row = Input {
+            name: source.name.clone(),
+            path: source.path.clone(),
+            ..Input::default()
+        };
+        match classified {
+            Ok(Classified::Packets(packets)) => packet_inputs.push((id, packets)),
+            Ok(Classified::Har(har)) => har_inputs.push((id, har)),
+            Err(error) => row.unreadable = Some(error.to_string()),
+        }
+        harvest.inputs.push(row);
+    }
+    (packet_inputs, har_inputs)
+}
+
+fn describe_packets(row: Option<&mut Input>, summary: Summary) {
+    let Some(row) = row else { return };
+    row.format = summary.format;
+    row.link_types = summary
+        .link_types
+        .into_iter()
+        .map(link::link_name)
+        .collect();
+    row.packets = summary.totals.packets;
+    row.bytes = summary.totals.bytes;
+    row.first_time = summary.totals.first_time;
+    row.last_time = summary.totals.last_time;
+    row.truncated_packets = summary.totals.truncated;
+    row.damaged = summary
+        .damage
+        .map(|damage| damage.to_string())
+        .unwrap_or_default();
+    row.unreadable = summary.error.map(|error| error.to_string());
+}
+
+struct HarRead {
+    input: InputId,
+    row: Input,
+    exchanges: Vec<Exchange>,
+    anomalies: Anomalies,
+}
+
+fn read_har(
+    input: InputId,
+    har: HarInput<'_>,
+    settings: &Settings,
+    limits: &Limits,
+    progress: &Progress,
+) -> HarRead {
+    let mut read = HarRead {
+        input,
+        row: Input::default(),
+        exchanges: Vec::new(),
+        anomalies: Anomalies::default(),
+    };
+    let (mut text, format) = match har.open(limits, &progress.done) {
+        Ok(open) => open,
+        Err(error) => {
+            read.row.unreadable = Some(error.to_string());
+            return read;
+        }
+    };
+    read.row.format = format;
+    let exchanges = &mut read.exchanges;
+    let mut drafted = Anomalies::default();
+    let summary = input::har::read(
+        &mut *text,
+        limits,
+        input,
+        &mut read.anomalies,
+        &mut |entry| {
+            let (exchange, odd) = har::exchange(&entry, input, settings);
+            drafted.merge(odd);
+            exchanges.push(exchange);
+        },
+    );
+    read.anomalies.merge(drafted);
+    match summary {
+        Ok(summary) => {
+            read.row.packets = summary.entries;
+            read.row.bytes = summary.bytes;
+            read.row.first_time = summary.first_time;
+            read.row.last_time = summary.last_time;
+            if let Some((offset, what)) = summary.damage {
+                read.row.damaged = format!("{what} at offset {offset}");
+            }
+        }
+        Err(error) => read.row.unreadable = Some(error.to_string()),
+    }
+    read
 }

@@ -7,9 +7,7 @@ use crate::{
     mcp::message,
     model::{
         event::{Event, Text},
-        exchange::{
-            Exchange, HttpVersion, Media, Part, Hole, Request, Response, Scheme, Source,
-        },
+        exchange::{Exchange, Hole, HttpVersion, Media, Part, Request, Response, Scheme, Source},
         flow::Endpoint,
         message::{MessageKind, Subject},
         place::{At, Place},
@@ -68,7 +66,11 @@ enum Body {
 impl Draft {
     pub(super) fn new(place: Place, source: Source) -> Self {
         Self {
-            exchange: Exchange { place, source, ..Exchange::default() },
+            exchange: Exchange {
+                place,
+                source,
+                ..Exchange::default()
+            },
             request_body: Vec::new(),
             keep_request_body: false,
             response: Body::Pass,
@@ -102,7 +104,8 @@ impl Draft {
         let content_type = head.text("content-type", limits).unwrap_or_default();
         let cursor = head.text("last-event-id", limits);
         if cursor.as_deref().is_some_and(|id| !id.is_empty()) && method != "GET" {
-            self.anomalies.note(Kind::CursorOnOtherMethod, first.place, || method.to_owned());
+            self.anomalies
+                .note(Kind::CursorOnOtherMethod, first.place, || method.to_owned());
         }
         let session_id = self.session(head, first.place, settings);
         self.exchange.version = version;
@@ -124,13 +127,19 @@ impl Draft {
     }
 
     pub(super) fn request_body(&mut self, bytes: &[u8], settings: &Settings) {
-        let room = settings.limits.json_body.saturating_sub(self.request_body.len());
+        let room = settings
+            .limits
+            .json_body
+            .saturating_sub(self.request_body.len());
         if self.keep_request_body && bytes.len() <= room {
             self.request_body.extend_from_slice(bytes);
         } else if self.keep_request_body {
             self.keep_request_body = false;
             self.request_body = Vec::new();
-            self.anomalies.note(Kind::BodyLimit, self.exchange.place, || "request".to_owned());
+            self.anomalies
+                .note(Kind::BodyLimit, self.exchange.place, || {
+                    "request".to_owned()
+                });
         }
         if let Some(request) = &mut self.exchange.request {
             request.body_bytes += bytes.len() as u64;
@@ -150,11 +159,18 @@ impl Draft {
     }
 
     /// The response's head.
-    pub(super) fn response(&mut self, status: u16, head: &Head<'_>, mime: &str, first: At, settings: &Settings) {
+    pub(super) fn response(
+        &mut self,
+        status: u16,
+        head: &Head<'_>,
+        mime: &str,
+        first: At,
+        settings: &Settings,
+    ) {
         let limits = &settings.limits;
-        let content_type = head.text("content-type", limits).or_else(|| {
-            (!mime.is_empty()).then(|| cut(mime, limits).to_owned())
-        });
+        let content_type = head
+            .text("content-type", limits)
+            .or_else(|| (!mime.is_empty()).then(|| cut(mime, limits).to_owned()));
         let media = media(content_type.as_deref().unwrap_or_default());
         let success = (200..300).contains(&status);
         self.response = match media {
@@ -194,13 +210,16 @@ impl Draft {
                 let (kept_part, over) = bytes.split_at_checked(room).unwrap_or((bytes, &[]));
                 kept.extend_from_slice(kept_part);
                 if !over.is_empty() && *limit == settings.limits.json_body {
-                    self.anomalies.note(Kind::BodyLimit, at.place, || "response".to_owned());
+                    self.anomalies
+                        .note(Kind::BodyLimit, at.place, || "response".to_owned());
                 }
             }
             Body::Events(parser) => {
                 let exchange = &mut self.exchange;
                 let anomalies = &mut self.anomalies;
-                parser.push(bytes, at, &mut |event| add_event(exchange, &event, anomalies, settings));
+                parser.push(bytes, at, &mut |event| {
+                    add_event(exchange, &event, anomalies, settings)
+                });
             }
         }
     }
@@ -212,7 +231,9 @@ impl Draft {
 
     /// Bytes that are not there.
     pub(super) fn hole(&mut self, part: Part, bytes: u64, at: At) {
-        if part == Part::ResponseBody && let Body::Events(parser) = &mut self.response {
+        if part == Part::ResponseBody
+            && let Body::Events(parser) = &mut self.response
+        {
             parser.hole();
         }
         self.exchange.holes.push(Hole {
@@ -231,7 +252,9 @@ impl Draft {
 
     pub(super) fn response_end(&mut self, complete: bool, wire_bytes: u64, settings: &Settings) {
         let body = std::mem::replace(&mut self.response, Body::Pass);
-        let Some(response) = &mut self.exchange.response else { return };
+        let Some(response) = &mut self.exchange.response else {
+            return;
+        };
         response.complete = complete;
         response.body_bytes = wire_bytes;
         match body {
@@ -279,7 +302,8 @@ impl Draft {
                 match &first {
                     None => first = Some(part.to_owned()),
                     Some(known) if known != part => {
-                        self.anomalies.note(Kind::SessionHeaderRepeated, place, String::new);
+                        self.anomalies
+                            .note(Kind::SessionHeaderRepeated, place, String::new);
                     }
                     Some(_) => {}
                 }
@@ -289,7 +313,12 @@ impl Draft {
     }
 }
 
-fn add_event(exchange: &mut Exchange, event: &sse::Event<'_>, anomalies: &mut Anomalies, settings: &Settings) {
+fn add_event(
+    exchange: &mut Exchange,
+    event: &sse::Event<'_>,
+    anomalies: &mut Anomalies,
+    settings: &Settings,
+) {
     let data = event.data.unwrap_or_default();
     let said = message::read_event(data, &settings.limits);
     if event.oversize {
@@ -318,17 +347,31 @@ fn add_event(exchange: &mut Exchange, event: &sse::Event<'_>, anomalies: &mut An
         frame: event.at.place.frame,
         input: event.at.place.input,
         id: event.id.map(|id| keep(text, id, None, limits)),
-        event_type: event
-            .event_type
-            .map(|name| keep(text, name, previous.and_then(|event| event.event_type), limits)),
+        event_type: event.event_type.map(|name| {
+            keep(
+                text,
+                name,
+                previous.and_then(|event| event.event_type),
+                limits,
+            )
+        }),
         rpc_id: said.rpc_id.map(|id| keep(text, id, None, limits)),
-        method: said
-            .method
-            .as_deref()
-            .map(|method| keep(text, method, previous.and_then(|event| event.method), limits)),
-        progress_token: said
-            .progress_token
-            .map(|token| keep(text, token, previous.and_then(|event| event.progress_token), limits)),
+        method: said.method.as_deref().map(|method| {
+            keep(
+                text,
+                method,
+                previous.and_then(|event| event.method),
+                limits,
+            )
+        }),
+        progress_token: said.progress_token.map(|token| {
+            keep(
+                text,
+                token,
+                previous.and_then(|event| event.progress_token),
+                limits,
+            )
+        }),
         data_bytes: u32::try_from(data.len()).unwrap_or(u32::MAX),
         retry: event.retry,
         message: kind,
@@ -358,7 +401,8 @@ fn keep(arena: &mut String, text: &str, same: Option<Text>, limits: &Limits) -> 
 
 /// Cuts a text to the limit, between characters.
 fn cut<'a>(text: &'a str, limits: &Limits) -> &'a str {
-    text.get(..text.floor_char_boundary(limits.text)).unwrap_or(text)
+    text.get(..text.floor_char_boundary(limits.text))
+        .unwrap_or(text)
 }
 
 fn lossy(value: &[u8], limits: &Limits) -> String {
@@ -374,12 +418,20 @@ fn absolute(target: &str) -> (Option<Scheme>, Option<&str>) {
         _ => return (None, None),
     };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
-    (Some(scheme), Some(authority.rsplit('@').next().unwrap_or(authority)))
+    (
+        Some(scheme),
+        Some(authority.rsplit('@').next().unwrap_or(authority)),
+    )
 }
 
 /// By media type only: parameters and case do not matter.
 pub(super) fn media(content_type: &str) -> Media {
-    let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let essence = content_type
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .to_ascii_lowercase();
     match essence.as_str() {
         "" => Media::None,
         "text/event-stream" => Media::EventStream,

@@ -1,0 +1,326 @@
+//! Exchanges of all roads → the finished analysis: sorted, grouped, judged, counted.
+
+use super::{Options, packets::Counts};
+use crate::{
+    anomaly::Anomalies,
+    audit, finding, mcp,
+    model::{
+        analysis::{Analysis, Finding, Input, SessionRef, Totals},
+        exchange::{ConnectionId, EndCause, Exchange, Window},
+        place::{InputId, Place},
+        session::Role,
+        verdict::Severity,
+    },
+};
+use rayon::prelude::*;
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+/// What the roads gave.
+#[derive(Default)]
+pub(super) struct Harvest {
+    pub(super) inputs: Vec<Input>,
+    pub(super) counts: BTreeMap<InputId, Counts>,
+    pub(super) exchanges: Vec<Exchange>,
+    pub(super) anomalies: Anomalies,
+    pub(super) window: Window,
+}
+
+/// Concludes a run.
+pub(super) fn conclude(harvest: Harvest, options: &Options) -> Analysis {
+    let Harvest {
+        inputs,
+        counts,
+        mut exchanges,
+        anomalies,
+        mut window,
+    } = harvest;
+    exchanges.retain(|exchange| is_wanted(exchange, options));
+    for exchange in &exchanges {
+        window.include(exchange.time());
+        window.include(exchange.end.time);
+    }
+    for exchange in &mut exchanges {
+        if exchange.end.cause == EndCause::CaptureEnd {
+            exchange.end.time = window
+                .last
+                .unwrap_or(exchange.end.time)
+                .max(exchange.end.time);
+        }
+        if options.all_sse {
+            name_session(exchange);
+        }
+    }
+    exchanges
+        .par_sort_by(|a, b| (a.time(), a.place, a.end.time).cmp(&(b.time(), b.place, b.end.time)));
+    number_connections(&mut exchanges);
+
+    let mut grouping = mcp::session::group(&exchanges);
+    mcp::stream::thread(&mut grouping, &exchanges);
+    let mut judged = audit::audit(&grouping, &exchanges, window);
+    let judgements: Vec<Vec<(Finding, Vec<u32>)>> = judged
+        .par_iter()
+        .map(|session| finding::judge(&session.case))
+        .collect();
+
+    let mut analysis = Analysis {
+        inputs,
+        anomalies,
+        session_of: vec![None; exchanges.len()],
+        totals: Totals {
+            sessionless: count(
+                grouping
+                    .role_of
+                    .iter()
+                    .filter(|role| **role == Role::Sessionless)
+                    .count(),
+            ),
+            legacy_sessions: count(grouping.legacy.len()),
+            refused_ids: count(grouping.refused_ids.len()),
+            sessions: count(grouping.sessions.len()),
+        },
+        ..Analysis::default()
+    };
+    for ((session, judged), judgements) in grouping.sessions.iter().zip(&mut judged).zip(judgements)
+    {
+        attach(judged, &judgements);
+        enter(&mut analysis, judged, &session.exchanges);
+        analysis
+            .findings
+            .extend(judgements.into_iter().map(|(finding, _)| finding));
+    }
+    for legacy in &grouping.legacy {
+        let first = analysis.segments.len();
+        analysis
+            .segments
+            .extend(audit::list_segments(legacy, &exchanges));
+        for index in first..analysis.segments.len() {
+            let exchange = analysis.segments[index].exchange as usize;
+            if let Some(slot) = analysis.session_of.get_mut(exchange) {
+                *slot = Some(SessionRef {
+                    session: None,
+                    segment: u32::try_from(index).ok(),
+                });
+            }
+        }
+    }
+    order(&mut analysis, &exchanges);
+    analysis.resumes = audit::resumes_in_order(&judged);
+    analysis.findings.sort_by(|a, b| {
+        (a.time, Reverse(a.severity), &a.session_id, a.resume, a.code).cmp(&(
+            b.time,
+            Reverse(b.severity),
+            &b.session_id,
+            b.resume,
+            b.code,
+        ))
+    });
+    analysis.exchanges = exchanges;
+    count_inputs(&mut analysis, &grouping.role_of, &counts);
+    analysis
+}
+
+fn is_wanted(exchange: &Exchange, options: &Options) -> bool {
+    if options.servers.is_empty() {
+        return true;
+    }
+    options.servers.iter().any(|(host, port)| {
+        let named = exchange.request.as_ref().is_some_and(|request| {
+            let name = request
+                .host
+                .rsplit_once(':')
+                .map_or(&*request.host, |(name, _)| name);
+            name.eq_ignore_ascii_case(host)
+        });
+        exchange.server.as_ref().is_some_and(|server| {
+            (named || server.host().eq_ignore_ascii_case(host))
+                && port.is_none_or(|port| server.port() == port)
+        })
+    })
+}
+
+/// `--all-sse`: any event stream of one client and URL is a session of its own.
+fn name_session(exchange: &mut Exchange) {
+    let stream = exchange.is_event_stream() || exchange.cursor().is_some();
+    let client = exchange
+        .client
+        .as_ref()
+        .map_or_else(String::new, crate::model::flow::Endpoint::host);
+    let Some(request) = exchange.request.as_mut() else {
+        return;
+    };
+    if stream && request.session_id.is_none() && &*request.method == "GET" {
+        let name = format!(
+            "{client} {}://{}{}",
+            request.scheme.name(),
+            request.host,
+            request.target
+        );
+        request.session_id = Some(Arc::from(name));
+    }
+}
+
+/// Connections by the order of their first exchange.
+fn number_connections(exchanges: &mut [Exchange]) {
+    let mut numbers: BTreeMap<(InputId, Option<u32>), u32> = BTreeMap::new();
+    for exchange in exchanges {
+        if exchange.connection.is_none() {
+            continue;
+        }
+        let key = |place: &Place| (place.input, place.tcp_stream);
+        let known = std::iter::once(&exchange.place)
+            .chain(&exchange.more_places)
+            .find_map(|place| numbers.get(&key(place)).copied());
+        let number = known.unwrap_or_else(|| u32::try_from(numbers.len()).unwrap_or(u32::MAX));
+        for place in std::iter::once(&exchange.place).chain(&exchange.more_places) {
+            numbers.entry(key(place)).or_insert(number);
+        }
+        exchange.connection = Some(ConnectionId(number));
+    }
+}
+
+/// Codes of findings, on the resumes and incarnations they belong to, worst first.
+fn attach(judged: &mut audit::Judged, judgements: &[(Finding, Vec<u32>)]) {
+    let mut worst: Vec<(Reverse<Severity>, &Finding, &[u32])> = judgements
+        .iter()
+        .map(|(finding, resumes)| (Reverse(finding.severity), finding, resumes.as_slice()))
+        .collect();
+    worst.sort_by_key(|(severity, finding, _)| (*severity, finding.code));
+    for (_, finding, resumes) in worst {
+        for &number in resumes {
+            let index = (number as usize).wrapping_sub(1);
+            if let Some(resume) = judged.case.resumes.get_mut(index)
+                && !resume.row.findings.contains(&finding.code)
+            {
+                resume.row.findings.push(finding.code);
+            }
+        }
+        let index = (finding.incarnation.max(1) as usize) - 1;
+        if let Some(row) = judged.rows.get_mut(index)
+            && !row.findings.contains(&finding.code)
+        {
+            row.findings.push(finding.code);
+        }
+    }
+}
+
+fn enter(analysis: &mut Analysis, judged: &audit::Judged, members: &[u32]) {
+    let first_row = u32::try_from(analysis.sessions.len()).unwrap_or(u32::MAX);
+    for &number in members {
+        if let Some(slot) = analysis.session_of.get_mut(number as usize) {
+            *slot = Some(SessionRef {
+                session: Some(first_row),
+                segment: None,
+            });
+        }
+    }
+    for row in &judged.segments {
+        let segment = u32::try_from(analysis.segments.len()).ok();
+        if let Some(slot) = analysis.session_of.get_mut(row.exchange as usize) {
+            *slot = Some(SessionRef {
+                session: Some(first_row + row.incarnation.max(1) - 1),
+                segment,
+            });
+        }
+        analysis.segments.push(row.clone());
+    }
+    analysis.sessions.extend(judged.rows.iter().cloned());
+}
+
+/// Sessions by first time, segments by opening; references follow.
+fn order(analysis: &mut Analysis, exchanges: &[Exchange]) {
+    let mut sessions: Vec<usize> = (0..analysis.sessions.len()).collect();
+    sessions.sort_by_key(|&index| {
+        let row = &analysis.sessions[index];
+        (
+            row.first_time,
+            Arc::clone(&row.session_id),
+            row.service.clone(),
+            row.incarnation,
+        )
+    });
+    let mut segments: Vec<usize> = (0..analysis.segments.len()).collect();
+    segments.sort_by_key(|&index| {
+        let exchange = analysis.segments[index].exchange;
+        (
+            exchanges.get(exchange as usize).map(Exchange::time),
+            exchange,
+        )
+    });
+    let place_of = |order: &[usize]| -> Vec<u32> {
+        let mut places = vec![0; order.len()];
+        for (place, &index) in order.iter().enumerate() {
+            places[index] = u32::try_from(place).unwrap_or(u32::MAX);
+        }
+        places
+    };
+    let (session_place, segment_place) = (place_of(&sessions), place_of(&segments));
+    for reference in analysis.session_of.iter_mut().flatten() {
+        let follow =
+            |number: u32, places: &[u32]| places.get(number as usize).copied().unwrap_or(number);
+        reference.session = reference
+            .session
+            .map(|number| follow(number, &session_place));
+        reference.segment = reference
+            .segment
+            .map(|number| follow(number, &segment_place));
+    }
+    analysis.sessions = sessions
+        .iter()
+        .map(|&index| analysis.sessions[index].clone())
+        .collect();
+    analysis.segments = segments
+        .iter()
+        .map(|&index| analysis.segments[index].clone())
+        .collect();
+}
+
+fn count_inputs(analysis: &mut Analysis, roles: &[Role], counts: &BTreeMap<InputId, Counts>) {
+    let mut sets: BTreeMap<InputId, [BTreeSet<u32>; 3]> = BTreeMap::new();
+    let mut events: BTreeMap<InputId, u64> = BTreeMap::new();
+    for (exchange, role) in analysis.exchanges.iter().zip(roles) {
+        let input = exchange.place.input;
+        let [sessions, legacy, refused] = sets.entry(input).or_default();
+        match role {
+            Role::Session(number) => sessions.insert(*number),
+            Role::Legacy(number) => legacy.insert(*number),
+            Role::Refused(number) => refused.insert(*number),
+            Role::Sessionless | Role::Other => false,
+        };
+        for event in &exchange.events {
+            *events.entry(event.input).or_default() += 1;
+        }
+        if let Some(row) = analysis.inputs.get_mut(input.0 as usize) {
+            row.http_exchanges += 1;
+            row.sessionless += u64::from(*role == Role::Sessionless);
+        }
+    }
+    for resume in &analysis.resumes {
+        if let Some(row) = analysis.inputs.get_mut(resume.place.input.0 as usize) {
+            row.resumes += 1;
+        }
+    }
+    for (index, row) in analysis.inputs.iter_mut().enumerate() {
+        let input = InputId(u32::try_from(index).unwrap_or(u32::MAX));
+        if let Some([sessions, legacy, refused]) = sets.get(&input) {
+            row.sessions = count(sessions.len());
+            row.legacy_sessions = count(legacy.len());
+            row.refused_ids = count(refused.len());
+        }
+        row.sse_events = events.get(&input).copied().unwrap_or(0);
+        if let Some(counts) = counts.get(&input) {
+            row.tcp_connections = counts.tcp_connections;
+            row.tls_opaque = counts.tls_opaque;
+            row.http2_opaque = counts.http2_opaque;
+            row.holes = counts.holes;
+            row.hole_bytes = counts.hole_bytes;
+        }
+    }
+}
+
+fn count(number: usize) -> u64 {
+    number as u64
+}

@@ -1,0 +1,532 @@
+//! One TCP connection → exchanges: joins the TCP, HTTP and SSE stages, and adds what only the
+//! connection knows: which events the client got, and who hung up.
+
+use super::draft::{Draft, Head, Settings};
+use crate::{
+    anomaly::{Anomalies, Kind},
+    http,
+    model::{
+        exchange::{ConnectionId, End, EndCause, Exchange, Part, Scheme, Source},
+        flow::{Endpoint, Side},
+        place::{At, Place},
+        time::{Span, Timestamp},
+    },
+    tcp,
+};
+use std::{collections::VecDeque, sync::Arc};
+
+/// Data that stays unacknowledged this long, while packets still come, tells of a partition.
+const UNACKNOWLEDGED: Span = Span::from_secs(3);
+
+/// What a connection leaves behind.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    /// Its exchanges, in the order of their requests.
+    pub(super) exchanges: Vec<Exchange>,
+    /// What was odd about it.
+    pub(super) anomalies: Anomalies,
+    /// What it spoke, when that could not be read.
+    pub(super) opaque: Option<(http::Protocol, Place)>,
+}
+
+/// The sink of one TCP connection.
+pub(super) struct Tap {
+    http: http::Connection,
+    recorder: Recorder,
+    opened: At,
+}
+
+impl Tap {
+    pub(super) fn new(opening: &tcp::Opening, settings: &Arc<Settings>) -> Self {
+        Self {
+            http: http::Connection::new(settings.limits),
+            recorder: Recorder {
+                settings: Arc::clone(settings),
+                a: Endpoint::Address(opening.a),
+                b: Endpoint::Address(opening.b),
+                client: None,
+                open: VecDeque::new(),
+                base: 0,
+                outcome: Outcome::default(),
+                places: vec![opening.first.place],
+                acknowledged: 0,
+                last_acknowledged: None,
+                unacknowledged: VecDeque::new(),
+                after_fin: Vec::new(),
+                closes: Closes::default(),
+            },
+            opened: opening.first,
+        }
+    }
+
+    pub(super) fn into_outcome(self) -> Outcome {
+        self.recorder.outcome
+    }
+
+    fn note_roles(&mut self, at: At) {
+        self.recorder.client = self.http.client();
+        self.recorder.note_place(at.place);
+    }
+}
+
+impl tcp::Sink for Tap {
+    fn data(&mut self, sender: Side, bytes: &[u8], at: At) {
+        self.recorder.note_place(at.place);
+        self.http.data(sender, bytes, at, &mut self.recorder);
+        self.note_roles(at);
+    }
+
+    fn hole(&mut self, sender: Side, bytes: u64, _kind: tcp::HoleKind, at: At) {
+        self.http.hole(sender, bytes, at, &mut self.recorder);
+        self.note_roles(at);
+    }
+
+    fn acknowledged(&mut self, sender: Side, at: At) {
+        if self.http.client() == Some(sender.other()) {
+            self.recorder.acknowledge(at);
+        }
+    }
+
+    fn fin(&mut self, sender: Side, acknowledges: Option<u64>, at: At) {
+        self.http.fin(sender, at, &mut self.recorder);
+        let close = Close { at, acknowledges };
+        self.recorder
+            .closes
+            .fin
+            .get_mut(sender.index())
+            .map(|fin| fin.get_or_insert(close));
+    }
+
+    fn rst(&mut self, sender: Side, acknowledges: Option<u64>, at: At) {
+        let first = self.recorder.closes.rst.iter().all(Option::is_none);
+        let close = Close { at, acknowledges };
+        self.recorder
+            .closes
+            .rst
+            .get_mut(sender.index())
+            .map(|rst| rst.get_or_insert(close));
+        if self.http.client() == Some(sender) {
+            if let Some(offset) = acknowledges {
+                self.recorder.acknowledge(At { offset, ..at });
+            }
+            self.recorder.client_reset(first);
+            // What the server had on its way is still seen; the exchange ends when all is read.
+        } else {
+            self.http.rst(sender, at, &mut self.recorder);
+        }
+    }
+
+    fn finish(&mut self, last: At) {
+        if let Some(rst) = self.recorder.closes.rst.iter().flatten().next().copied() {
+            for side in [Side::A, Side::B] {
+                self.http.rst(side, rst.at, &mut self.recorder);
+            }
+        }
+        self.http.finish(last, &mut self.recorder);
+        self.note_roles(last);
+        let opaque = matches!(
+            self.http.protocol(),
+            http::Protocol::Tls | http::Protocol::Http2
+        );
+        if opaque {
+            self.recorder.outcome.opaque = Some((self.http.protocol(), self.opened.place));
+        }
+        self.recorder.close(last);
+    }
+}
+
+/// Takes HTTP events, drafts exchanges.
+struct Recorder {
+    settings: Arc<Settings>,
+    a: Endpoint,
+    b: Endpoint,
+    client: Option<Side>,
+    /// Exchanges that are not closed yet; the first has number `base`.
+    open: VecDeque<Slot>,
+    base: u32,
+    outcome: Outcome,
+    /// A place in each input that the connection was seen in.
+    places: Vec<Place>,
+    /// How far the client acknowledged the server's bytes.
+    acknowledged: u64,
+    last_acknowledged: Option<Timestamp>,
+    /// Events that the client has not acknowledged yet.
+    unacknowledged: VecDeque<EventAt>,
+    /// Events that came after the client's FIN.
+    after_fin: Vec<EventAt>,
+    closes: Closes,
+}
+
+struct Slot {
+    draft: Option<Draft>,
+    /// Its response ended as its framing says, at this place.
+    ended: Option<At>,
+    /// The last byte seen of it.
+    last: At,
+}
+
+#[derive(Clone, Copy)]
+struct EventAt {
+    exchange: u32,
+    event: u32,
+    offset: u64,
+    time: Timestamp,
+}
+
+/// How a connection was closed, by side.
+#[derive(Clone, Copy, Default)]
+struct Closes {
+    fin: [Option<Close>; 2],
+    rst: [Option<Close>; 2],
+}
+
+#[derive(Clone, Copy)]
+struct Close {
+    at: At,
+    acknowledges: Option<u64>,
+}
+
+impl Closes {
+    /// What ended the connection first. Of two FINs the one that acknowledges the other is the
+    /// later, whatever the order of packets.
+    fn first(&self, client: Side) -> Option<(EndCause, At)> {
+        let of = |list: &[Option<Close>; 2], side: Side| list.get(side.index()).copied().flatten();
+        let server = client.other();
+        let (client_fin, server_fin) = (of(&self.fin, client), of(&self.fin, server));
+        let later = |fin: Option<Close>, other: Option<Close>| match (fin, other) {
+            (Some(fin), Some(other)) => fin.acknowledges.is_some_and(|to| to > other.at.offset),
+            _ => false,
+        };
+        let client_later = later(client_fin, server_fin);
+        let server_later = later(server_fin, client_fin) && !client_later;
+        let candidates = [
+            client_fin
+                .filter(|_| !client_later)
+                .map(|close| (EndCause::ClientFin, close.at)),
+            server_fin
+                .filter(|_| !server_later)
+                .map(|close| (EndCause::ServerFin, close.at)),
+            of(&self.rst, client).map(|close| (EndCause::ClientRst, close.at)),
+            of(&self.rst, server).map(|close| (EndCause::ServerRst, close.at)),
+        ];
+        candidates
+            .into_iter()
+            .flatten()
+            .min_by_key(|(_, at)| at.time)
+    }
+}
+
+impl Recorder {
+    fn note_place(&mut self, place: Place) {
+        if self
+            .places
+            .last()
+            .is_none_or(|last| last.input != place.input)
+            && !self.places.iter().any(|known| known.input == place.input)
+        {
+            self.places.push(place);
+        }
+    }
+
+    fn endpoint(&self, side: Side) -> Endpoint {
+        match side {
+            Side::A => self.a.clone(),
+            Side::B => self.b.clone(),
+        }
+    }
+
+    /// The slot of an exchange; those before it that are still missing are made.
+    fn slot(&mut self, exchange: http::ExchangeNo, at: At) -> Option<&mut Slot> {
+        let index = usize::try_from(exchange.0.checked_sub(self.base)?).ok()?;
+        while self.open.len() <= index {
+            self.open.push_back(Slot {
+                draft: Some(Draft::new(at.place, Source::Packets)),
+                ended: None,
+                last: at,
+            });
+        }
+        self.open.get_mut(index)
+    }
+
+    fn draft(&mut self, exchange: http::ExchangeNo, at: At) -> Option<(&mut Draft, Arc<Settings>)> {
+        let settings = Arc::clone(&self.settings);
+        let slot = self.slot(exchange, at)?;
+        slot.last = at;
+        Some((slot.draft.as_mut()?, settings))
+    }
+
+    fn acknowledge(&mut self, at: At) {
+        if at.offset <= self.acknowledged {
+            return;
+        }
+        self.acknowledged = at.offset;
+        self.last_acknowledged = Some(at.time);
+        while self
+            .unacknowledged
+            .front()
+            .is_some_and(|event| event.offset <= at.offset)
+        {
+            self.unacknowledged.pop_front();
+        }
+        self.hand_out();
+    }
+
+    /// The client reset the connection: what it had not acknowledged, it did not get; nor what came
+    /// after its FIN.
+    fn client_reset(&mut self, first: bool) {
+        let unacknowledged = std::mem::take(&mut self.unacknowledged);
+        if first {
+            for event in unacknowledged {
+                self.undelivered(event);
+            }
+        }
+        for event in std::mem::take(&mut self.after_fin) {
+            self.undelivered(event);
+        }
+    }
+
+    fn undelivered(&mut self, event: EventAt) {
+        let index = event
+            .exchange
+            .checked_sub(self.base)
+            .and_then(|index| usize::try_from(index).ok());
+        let facts = index
+            .and_then(|index| self.open.get_mut(index))
+            .and_then(|slot| slot.draft.as_mut())
+            .and_then(|draft| draft.exchange.events.get_mut(event.event as usize));
+        if let Some(facts) = facts {
+            facts.delivered = false;
+        }
+    }
+
+    /// New events of an exchange since it had `before`: marks what cannot have been delivered and
+    /// waits for the client's acknowledgment of the others.
+    fn note_events(&mut self, exchange: u32, before: usize, at: At) {
+        let Some(index) = exchange
+            .checked_sub(self.base)
+            .and_then(|i| usize::try_from(i).ok())
+        else {
+            return;
+        };
+        let Some(draft) = self
+            .open
+            .get_mut(index)
+            .and_then(|slot| slot.draft.as_mut())
+        else {
+            return;
+        };
+        let side = self.client.unwrap_or(Side::A);
+        let reset = self
+            .closes
+            .rst
+            .get(side.index())
+            .is_some_and(Option::is_some);
+        let finished = self
+            .closes
+            .fin
+            .get(side.index())
+            .is_some_and(Option::is_some);
+        for number in before..draft.exchange.events.len() {
+            let event = EventAt {
+                exchange,
+                event: u32::try_from(number).unwrap_or(u32::MAX),
+                offset: at.offset,
+                time: at.time,
+            };
+            if reset {
+                if let Some(facts) = draft.exchange.events.get_mut(number) {
+                    facts.delivered = false;
+                }
+                continue;
+            }
+            if finished {
+                self.after_fin.push(event);
+            }
+            if at.offset > self.acknowledged {
+                self.unacknowledged.push_back(event);
+            }
+        }
+    }
+
+    /// Hands out exchanges from the front that are over, and of which nothing more can turn out
+    /// about who got what.
+    fn hand_out(&mut self) {
+        while self.open.front().is_some_and(|slot| slot.ended.is_some()) {
+            let number = self.base;
+            let waiting = |event: &EventAt| event.exchange == number;
+            if self.unacknowledged.front().is_some_and(waiting)
+                || self.after_fin.iter().any(waiting)
+            {
+                return;
+            }
+            let Some(slot) = self.open.pop_front() else {
+                return;
+            };
+            self.base += 1;
+            let Some(at) = slot.ended else { return };
+            let end = End {
+                time: at.time,
+                place: at.place,
+                cause: EndCause::StreamEnd,
+                last_acknowledged: self.last_acknowledged,
+            };
+            self.emit(slot, end);
+        }
+    }
+
+    fn emit(&mut self, slot: Slot, end: End) {
+        let Some(mut draft) = slot.draft else { return };
+        let client = self.client.unwrap_or(Side::A);
+        draft.ends(
+            Some(self.endpoint(client)),
+            Some(self.endpoint(client.other())),
+        );
+        let (mut exchange, anomalies) = draft.finish();
+        exchange.end = end;
+        exchange.connection = Some(ConnectionId::default());
+        exchange.more_places = self
+            .places
+            .iter()
+            .copied()
+            .filter(|place| place.input != exchange.place.input)
+            .collect();
+        self.outcome.anomalies.merge(anomalies);
+        self.outcome.exchanges.push(exchange);
+    }
+
+    /// The connection is over: what is still open was ended by the first close, or by nothing.
+    fn close(&mut self, last: At) {
+        let client = self.client.unwrap_or(Side::A);
+        let first = self.closes.first(client);
+        let partition = self
+            .unacknowledged
+            .front()
+            .is_some_and(|event| last.time.since(event.time) >= UNACKNOWLEDGED);
+        while let Some(slot) = self.open.pop_front() {
+            self.base += 1;
+            let (cause, time, place) = match (slot.ended, first) {
+                (Some(at), _) => (EndCause::StreamEnd, at.time, at.place),
+                (None, Some((cause, at))) => (cause, at.time, at.place),
+                (None, None) if partition => (
+                    EndCause::Silent,
+                    self.last_acknowledged.unwrap_or(slot.last.time),
+                    slot.last.place,
+                ),
+                (None, None) => (EndCause::CaptureEnd, last.time, last.place),
+            };
+            let end = End {
+                time,
+                place,
+                cause,
+                last_acknowledged: self.last_acknowledged,
+            };
+            self.emit(slot, end);
+        }
+    }
+}
+
+impl http::Sink for Recorder {
+    fn request(
+        &mut self,
+        exchange: http::ExchangeNo,
+        head: &http::RequestHead<'_>,
+        first: At,
+        last: At,
+    ) {
+        let Some((draft, settings)) = self.draft(exchange, first) else {
+            return;
+        };
+        draft.exchange.place = first.place;
+        let headers = Head {
+            headers: head.headers,
+        };
+        draft.request(
+            head.method,
+            head.target,
+            head.version,
+            Scheme::Http,
+            &headers,
+            (first, last),
+            &settings,
+        );
+    }
+
+    fn request_body(&mut self, exchange: http::ExchangeNo, bytes: &[u8], at: At) {
+        if let Some((draft, settings)) = self.draft(exchange, at) {
+            draft.request_body(bytes, &settings);
+        }
+    }
+
+    fn request_end(&mut self, exchange: http::ExchangeNo, complete: bool, at: At) {
+        if let Some((draft, settings)) = self.draft(exchange, at) {
+            draft.request_end(complete, at, &settings);
+        }
+    }
+
+    fn response(
+        &mut self,
+        exchange: http::ExchangeNo,
+        head: &http::ResponseHead<'_>,
+        first: At,
+        _last: At,
+    ) {
+        if let Some((draft, settings)) = self.draft(exchange, first) {
+            draft.response(
+                head.status,
+                &Head {
+                    headers: head.headers,
+                },
+                "",
+                first,
+                &settings,
+            );
+        }
+    }
+
+    fn response_body(&mut self, exchange: http::ExchangeNo, bytes: &[u8], at: At) {
+        let Some((draft, settings)) = self.draft(exchange, at) else {
+            return;
+        };
+        let before = draft.exchange.events.len();
+        draft.response_body(bytes, at, &settings);
+        if draft.exchange.events.len() > before {
+            self.note_events(exchange.0, before, at);
+        }
+    }
+
+    fn hole(&mut self, exchange: http::ExchangeNo, part: Part, bytes: u64, at: At) {
+        if let Some((draft, _)) = self.draft(exchange, at) {
+            draft.hole(part, bytes, at);
+        }
+    }
+
+    fn undecodable(&mut self, exchange: http::ExchangeNo, at: At) {
+        if let Some((draft, _)) = self.draft(exchange, at) {
+            draft.undecodable();
+        }
+    }
+
+    fn response_end(
+        &mut self,
+        exchange: http::ExchangeNo,
+        how: http::BodyEnd,
+        wire_bytes: u64,
+        at: At,
+    ) {
+        let complete = matches!(how, http::BodyEnd::Complete | http::BodyEnd::CloseDelimited);
+        let Some((draft, settings)) = self.draft(exchange, at) else {
+            return;
+        };
+        draft.response_end(complete, wire_bytes, &settings);
+        if complete {
+            if let Some(slot) = self.slot(exchange, at) {
+                slot.ended = Some(at);
+            }
+            self.hand_out();
+        }
+    }
+
+    fn anomaly(&mut self, kind: Kind, at: At, detail: String) {
+        self.outcome.anomalies.note(kind, at.place, || detail);
+    }
+}
