@@ -190,7 +190,7 @@ impl Dealer {
             let (Ok(start), Ok(len)) = (u32::try_from(start), u32::try_from(payload.len())) else {
                 continue;
             };
-            let shard = self.shard(&segment);
+            let shard = shard(&self.hasher, &segment);
             if let Some(cards) = cards.get_mut(shard) {
                 cards.push(Card {
                     segment,
@@ -202,22 +202,20 @@ impl Dealer {
             }
         }
     }
+}
 
-    /// The same for both directions of a flow.
-    fn shard(&self, segment: &Segment) -> usize {
-        let (a, b) = (segment.source, segment.destination);
-        let pair = if a <= b { (a, b) } else { (b, a) };
-        usize::try_from(self.hasher.hash_one(pair)).unwrap_or(0) % SHARDS
-    }
+/// The shard of a flow: the same for both directions.
+fn shard(hasher: &foldhash::fast::FixedState, segment: &Segment) -> usize {
+    let (a, b) = (segment.source, segment.destination);
+    let pair = if a <= b { (a, b) } else { (b, a) };
+    usize::try_from(hasher.hash_one(pair)).unwrap_or(0) % SHARDS
 }
 
 fn note_skip(skip: Skip, place: Place, anomalies: &mut Anomalies) {
     match skip {
         Skip::NotIp => {}
         Skip::UnknownLink(link) => {
-            anomalies.note(Kind::UnknownLinkType, place, || {
-                crate::link::link_name(link)
-            });
+            anomalies.note(Kind::UnknownLinkType, place, || link::link_name(link));
         }
         Skip::Fragment => anomalies.note(Kind::IpFragment, place, String::new),
         Skip::Malformed(what) => anomalies.note(Kind::MalformedPacket, place, || what.to_owned()),
