@@ -442,6 +442,7 @@ const FREE_EXPANSION: u64 = 1 << 20;
 mod tests {
     use super::*;
     use flate2::Compression;
+    use proptest::prelude::*;
     use std::io::Write;
 
     /// Events as a server sends them, each flushed.
@@ -664,6 +665,37 @@ mod tests {
             decode(&mut new(&[Coding::Zstd, Coding::Zstd]), &twice),
             Err(Fault::Expansion(_))
         ));
+    }
+
+    proptest! {
+        #[test]
+        fn damaged_data_never_panics(
+            which in 0_usize..4,
+            damage in proptest::collection::vec((0_usize..2000, 0_u8..=255), 0..6),
+            noise in proptest::collection::vec(0_u8..=255, 0..200),
+        ) {
+            let coding = ALL[which];
+            let mut bytes = coded(coding, &events()).concat();
+            let length = bytes.len();
+            for (at, byte) in damage {
+                bytes[at % length] = byte;
+            }
+            // Whatever it is, it decodes to the same in pieces, up to where it breaks.
+            let mut whole = Vec::new();
+            let limits = Limits::default();
+            let result = new(&[coding]).push(&bytes, &limits, |piece| whole.extend_from_slice(piece));
+            let (mut decoding, mut pieces) = (new(&[coding]), Vec::new());
+            let mut broken = false;
+            for byte in bytes.chunks(1) {
+                broken |= decoding
+                    .push(byte, &limits, |piece| pieces.extend_from_slice(piece))
+                    .is_err();
+            }
+            prop_assert_eq!(result.is_err(), broken);
+            let common = whole.len().min(pieces.len());
+            prop_assert_eq!(&whole[..common], &pieces[..common]);
+            let _ = new(&[coding]).push(&noise, &limits, |_| {});
+        }
     }
 
     #[test]

@@ -1042,6 +1042,36 @@ proptest! {
     }
 
     #[test]
+    fn holes_everywhere_make_nothing_up(
+        holes in proptest::collection::vec((0_usize..11, 0_usize..140, 1_usize..60), 2..5),
+    ) {
+        let mut acts = Vec::new();
+        for (n, act) in conversation().iter().enumerate() {
+            let (Act::C(bytes) | Act::S(bytes)) = act else {
+                acts.push(act.clone());
+                continue;
+            };
+            let mut missing = vec![false; bytes.len()];
+            for (_, from, length) in holes.iter().filter(|hole| hole.0 == n) {
+                missing.iter_mut().skip(*from % bytes.len()).take(*length).for_each(|m| *m = true);
+            }
+            let client = matches!(act, Act::C(_));
+            for run in missing.chunk_by(|a, b| a == b).scan(0, |from, run| {
+                *from += run.len();
+                Some((*from - run.len(), *from, run[0]))
+            }) {
+                acts.push(match (run, client) {
+                    ((from, to, true), true) => HoleC((to - from) as u64),
+                    ((from, to, true), false) => HoleS((to - from) as u64),
+                    ((from, to, false), true) => Act::C(bytes[from..to].to_vec()),
+                    ((from, to, false), false) => Act::S(bytes[from..to].to_vec()),
+                });
+            }
+        }
+        check_sent(&play_cut(&acts, usize::MAX), "holes");
+    }
+
+    #[test]
     fn nothing_panics(
         acts in proptest::collection::vec((0_usize..8, 0_usize..16, 0_usize..200), 0..60),
     ) {
