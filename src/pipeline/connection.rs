@@ -38,8 +38,13 @@ pub(super) struct Tap {
 
 impl Tap {
     pub(super) fn new(opening: &tcp::Opening, settings: &Arc<Settings>) -> Self {
+        let mut http = http::Connection::new(settings.limits);
+        if !opening.syn {
+            http.midstream(Side::A);
+            http.midstream(Side::B);
+        }
         Self {
-            http: http::Connection::new(settings.limits),
+            http,
             recorder: Recorder {
                 settings: Arc::clone(settings),
                 a: Endpoint::Address(opening.a),

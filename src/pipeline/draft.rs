@@ -174,7 +174,11 @@ impl Draft {
         let media = media(content_type.as_deref().unwrap_or_default());
         let success = (200..300).contains(&status);
         self.response = match media {
-            Media::EventStream if success => Body::Events(Box::new(sse::Parser::new(limits))),
+            Media::EventStream if success => {
+                let coding = head.text("content-encoding", limits);
+                let coded = coding.is_some_and(|coding| !coding.eq_ignore_ascii_case("identity"));
+                Body::Events(Box::new(sse::Parser::new(limits).coded(coded)))
+            }
             Media::Json if success => Body::Keep(Vec::new(), limits.json_body),
             _ if success => Body::Pass,
             _ => Body::Keep(Vec::new(), limits.error_body),

@@ -81,17 +81,10 @@ pub(super) fn read(mut timeline: Timeline<'_>, settings: &Arc<Settings>) -> Pack
         }
         for (protocol, place) in finished.opaque {
             let counts = packets.counts.entry(place.input).or_default();
-            let kind = match protocol {
-                http::Protocol::Tls => {
-                    counts.tls_opaque += 1;
-                    Kind::OpaqueTls
-                }
-                _ => {
-                    counts.http2_opaque += 1;
-                    Kind::OpaqueHttp2
-                }
-            };
-            packets.anomalies.note(kind, place, String::new);
+            match protocol {
+                http::Protocol::Tls => counts.tls_opaque += 1,
+                _ => counts.http2_opaque += 1,
+            }
         }
     }
     for (input, numbers) in &dealer.numbers {
