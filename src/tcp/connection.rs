@@ -318,7 +318,7 @@ fn handshake<S: Sink>(
                 } else {
                     Handshake::Leftover
                 }
-            } else if own.has_data() {
+            } else if !own.is_untouched() {
                 Handshake::Leftover
             } else {
                 own.anchor(first, Start::Syn);

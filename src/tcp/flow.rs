@@ -177,6 +177,11 @@ impl Flow {
         self.start
     }
 
+    /// Whether nothing but where it starts is known of this flow.
+    pub(super) const fn is_untouched(&self) -> bool {
+        self.known <= self.origin && self.end == u64::MAX
+    }
+
     /// Whether data was seen, handed over or not.
     pub(super) fn has_data(&self) -> bool {
         self.next > self.origin
@@ -400,8 +405,8 @@ impl Flow {
     /// Takes a FIN at `position`. One that lies before bytes already seen is not believed.
     pub(super) fn fin(&mut self, position: u64, fin: Fin) {
         let pending = self.waiting.as_ref().is_some_and(|w| w.fin.is_some());
-        let after = !(self.data_end()..=self.end).contains(&position);
-        if self.finished || pending || after {
+        let earliest = self.data_end().max(self.acked.saturating_sub(1));
+        if self.finished || pending || !(earliest..=self.end).contains(&position) {
             return;
         }
         self.end = position;

@@ -7,11 +7,12 @@ use std::collections::HashMap;
 
 /// Wireshark's `tcp.stream` numbers of one file.
 ///
-/// The rule is that of Wireshark 4 (`packet-tcp.c`), whatever the connection really was: a pair of
-/// ends gets a number at its first packet; a SYN without ACK starts another one when its sequence
-/// number is not the base already set for that direction, or when a FIN or RST was seen since. A
-/// direction's base is set by its first packet (the sequence number of a SYN, else one less), or
-/// by the acknowledgment of a packet of the other direction (one less).
+/// The rule is that of Wireshark (`packet-tcp.c`; compared with 4.0), whatever the connection
+/// really was: a pair of ends gets a number at its first packet; a SYN without ACK starts another
+/// one when its sequence number is not the base already set for that direction. A direction's base
+/// is set by its first packet (the sequence number of a SYN, else one less), or by the
+/// acknowledgment of a packet of the other direction (one less), and anew by every SYN-ACK. That a
+/// FIN or RST was seen before does not matter.
 ///
 /// Every TCP packet of the file must pass, in order. One entry a pair of ends is kept.
 #[derive(Debug, Default)]
@@ -43,7 +44,7 @@ impl StreamNumbers {
         }
         if syn && own.is_some_and(|base| base != segment.sequence) {
             if ack {
-                // Wireshark keeps the conversation and takes over the new base, ended or not.
+                // The conversation stays, and takes over the new base.
                 own = Some(segment.sequence);
             } else {
                 *stream = Stream::new(next);
@@ -59,7 +60,6 @@ impl StreamNumbers {
             peer.get_or_insert(segment.acknowledgment.wrapping_sub(1));
         }
         stream.bases = if direction { [peer, own] } else { [own, peer] };
-        stream.ended |= segment.flags.has(TcpFlags::FIN) || segment.flags.has(TcpFlags::RST);
         if stream.number == next {
             self.next = next.saturating_add(1);
         }
@@ -85,8 +85,6 @@ struct Stream {
     number: u32,
     /// Base sequence numbers, in the order of the pair's ends.
     bases: [Option<u32>; 2],
-    /// A FIN or RST was seen.
-    ended: bool,
 }
 
 impl Stream {
@@ -94,7 +92,93 @@ impl Stream {
         Self {
             number,
             bases: [None; 2],
-            ended: false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{place::Place, time::Timestamp};
+
+    fn numbers(packets: &[(u16, u16, u32, u32, u8)]) -> Vec<u32> {
+        let mut numbers = StreamNumbers::new();
+        assert!(numbers.is_empty());
+        let found = packets
+            .iter()
+            .map(|&(from, to, sequence, acknowledgment, flags)| {
+                numbers.number(&Segment {
+                    time: Timestamp::default(),
+                    place: Place::default(),
+                    source: ([10, 0, 0, 1], from).into(),
+                    destination: ([10, 0, 0, 1], to).into(),
+                    sequence,
+                    acknowledgment,
+                    flags: TcpFlags(flags),
+                    window: 0,
+                    missing: 0,
+                })
+            })
+            .collect::<Vec<_>>();
+        assert_eq!(numbers.len(), found.iter().max().map_or(0, |last| last + 1));
+        found
+    }
+
+    // The expected numbers are tshark's for the same packets.
+
+    #[test]
+    fn both_directions_are_one_stream() {
+        let found = numbers(&[
+            (1, 2, 100, 0, 0x02),
+            (3, 2, 100, 0, 0x02),
+            (2, 1, 300, 101, 0x12),
+            (1, 2, 101, 301, 0x10),
+            (2, 3, 0, 101, 0x14),
+        ]);
+        assert_eq!(found, [0, 1, 0, 0, 1]);
+    }
+
+    #[test]
+    fn a_syn_with_another_base_is_another_stream() {
+        let found = numbers(&[
+            (1, 2, 100, 0, 0x02),
+            (1, 2, 100, 0, 0x02),
+            (1, 2, 200, 0, 0x02),
+            (2, 1, 300, 201, 0x12),
+            (1, 2, 100, 0, 0x02),
+        ]);
+        assert_eq!(found, [0, 0, 1, 1, 2]);
+    }
+
+    #[test]
+    fn a_base_is_also_set_by_data_and_by_acknowledgments() {
+        let found = numbers(&[
+            (1, 2, 101, 501, 0x10),
+            (1, 2, 100, 0, 0x02),
+            (2, 1, 500, 0, 0x02),
+            (2, 1, 501, 0, 0x02),
+        ]);
+        assert_eq!(found, [0, 0, 0, 1]);
+    }
+
+    #[test]
+    fn a_syn_ack_keeps_the_stream_and_moves_the_base() {
+        let found = numbers(&[
+            (2, 1, 300, 101, 0x12),
+            (2, 1, 400, 101, 0x12),
+            (2, 1, 400, 0, 0x02),
+            (2, 1, 300, 0, 0x02),
+        ]);
+        assert_eq!(found, [0, 0, 0, 1]);
+    }
+
+    #[test]
+    fn a_reset_does_not_end_a_stream() {
+        let found = numbers(&[
+            (1, 2, 100, 0, 0x02),
+            (2, 1, 0, 101, 0x14),
+            (1, 2, 100, 0, 0x02),
+        ]);
+        assert_eq!(found, [0, 0, 0]);
     }
 }

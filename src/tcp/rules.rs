@@ -542,6 +542,37 @@ fn data_in_the_syn_starts_after_it() {
 }
 
 #[test]
+fn a_syn_ack_with_another_number_counts_only_before_anything_was_said() {
+    let mut wire = Wire::open();
+    wire.isn[1] = 8000;
+    wire.send(B, SA, -1, 0, "");
+    wire.send(B, ACK, 0, 0, "new");
+    wire.isn[1] = 9000;
+    wire.send(B, SA, -1, 0, "");
+    wire.isn[1] = 8000;
+    wire.send(B, F, 3, 0, "");
+    wire.isn[1] = 9000;
+    wire.send(B, SA, -1, 0, "");
+    assert_eq!(
+        wire.told(),
+        ["B 5ms #5 ..3 \"new\"", "B 7ms #7 ..3 fin Some(0)"]
+    );
+}
+
+#[test]
+fn a_fin_below_what_was_acknowledged_is_not_believed() {
+    let mut wire = Wire::open();
+    wire.send(B, ACK, 0, 9, "");
+    wire.send(A, F, 3, 0, "");
+    wire.send(A, ACK, 0, 0, "ninebytes");
+    wire.send(A, F, 9, 0, "");
+    assert_eq!(
+        wire.told(),
+        ["A 6ms #6 ..9 \"ninebytes\"", "A 7ms #7 ..9 fin Some(0)"]
+    );
+}
+
+#[test]
 fn simultaneous_open_is_one_connection() {
     let mut wire = Wire::new();
     wire.send(A, S, -1, 0, "");
