@@ -80,20 +80,20 @@ pub(super) fn write_millis(span: Span, out: &mut String) {
     let _ = write!(out, "{sign}{}.{:03}", micros / 1_000, micros % 1_000);
 }
 
-/// `span` for people: `512 ms`, `31.204 s`, `2 min 5 s`, `3 h 20 min`.
+/// `span` for people: `512 ms`, `31.204 s`, `2 min 5 s`, `3 h 20 min`, with spaces that do not
+/// break.
 pub(super) fn human(span: Span) -> String {
     let sign = if span.nanos() < 0 { "-" } else { "" };
     let micros = span.nanos().unsigned_abs().saturating_add(500) / 1_000;
-    let millis = micros / 1_000;
-    let seconds = millis / 1_000;
-    match micros {
-        0..1_000 => format!("{sign}0.{micros:03} ms"),
-        1_000..10_000 => format!("{sign}{millis}.{:03} ms", micros % 1_000),
+    let (millis, seconds) = (micros / 1_000, micros / 1_000_000);
+    let text = match micros {
+        0..10_000 => format!("{sign}{millis}.{:03} ms", micros % 1_000),
         10_000..1_000_000 => format!("{sign}{millis} ms"),
         1_000_000..120_000_000 => format!("{sign}{seconds}.{:03} s", millis % 1_000),
         120_000_000..7_200_000_000 => format!("{sign}{} min {} s", seconds / 60, seconds % 60),
         _ => format!("{sign}{} h {} min", seconds / 3_600, seconds / 60 % 60),
-    }
+    };
+    text.replace(' ', "\u{a0}")
 }
 
 #[cfg(test)]
@@ -139,11 +139,12 @@ mod tests {
 
     #[test]
     fn says_spans_as_people_do() {
-        assert_eq!(human(Span::from_nanos(250_000)), "0.250 ms");
-        assert_eq!(human(Span::from_millis(512)), "512 ms");
-        assert_eq!(human(Span::from_millis(31_204)), "31.204 s");
-        assert_eq!(human(Span::from_secs(125)), "2 min 5 s");
-        assert_eq!(human(Span::from_secs(12_000)), "3 h 20 min");
-        assert_eq!(human(Span::from_millis(-20)), "-20 ms");
+        let said = |span| human(span).replace('\u{a0}', " ");
+        assert_eq!(said(Span::from_nanos(250_000)), "0.250 ms");
+        assert_eq!(said(Span::from_millis(512)), "512 ms");
+        assert_eq!(said(Span::from_millis(31_204)), "31.204 s");
+        assert_eq!(said(Span::from_secs(125)), "2 min 5 s");
+        assert_eq!(said(Span::from_secs(12_000)), "3 h 20 min");
+        assert_eq!(said(Span::from_millis(-20)), "-20 ms");
     }
 }

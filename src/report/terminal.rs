@@ -27,7 +27,8 @@ impl Page {
     /// What is on it.
     #[must_use]
     pub fn into_text(self) -> String {
-        self.text
+        // They have held together what should not be broken.
+        self.text.replace('\u{a0}', " ")
     }
 
     /// Columns of a line.

@@ -469,7 +469,7 @@ impl<'a> Summary<'a> {
             None => {}
         }
         if let (Some(retry), Some(false)) = (resume.retry, resume.retry_kept) {
-            cut.push_str(&format!(", against retry {retry} ms"));
+            cut.push_str(&format!(", against retry {retry}\u{a0}ms"));
         }
         cut
     }
@@ -489,7 +489,7 @@ impl<'a> Summary<'a> {
             LOOSE_FINDINGS
         };
         for finding in weighty.iter().take(most) {
-            let head = format!("{}: {} ", finding.severity.name(), finding.code);
+            let head = format!("{}: {}", finding.severity.name(), finding.code);
             let text = format!(
                 "{} (session {}, {}, {})",
                 escape(&finding.detail),
