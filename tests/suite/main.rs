@@ -1,0 +1,4 @@
+//! One suite: everything that is tested from outside.
+
+mod cli;
+mod docs;
