@@ -17,8 +17,6 @@ use std::path::PathBuf;
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Audit {
-    #[command(flatten)]
-    reading: Reading,
     /// Write every report into DIR, made if absent
     #[arg(short, long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -46,6 +44,8 @@ pub(crate) struct Audit {
     /// Every resume whole, and what is odd in the captures
     #[arg(short, long)]
     verbose: bool,
+    #[command(flatten)]
+    reading: Reading,
 }
 
 /// What goes to standard output.
