@@ -1,3 +1,7 @@
-//! The command line.
+//! The command line: arguments to the library, and what it says to an exit code.
 
-fn main() {}
+mod cli;
+
+fn main() -> std::process::ExitCode {
+    cli::main()
+}

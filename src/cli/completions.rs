@@ -1,0 +1,20 @@
+//! `forkscope completions`: for a shell, made from the definitions of the flags.
+
+use super::{FINE, output};
+use clap::{Args, Command};
+use clap_complete::Shell;
+
+/// Completions for a shell
+#[derive(Args, Debug)]
+pub(crate) struct Completions {
+    /// The shell
+    shell: Shell,
+}
+
+/// Runs the command.
+pub(crate) fn run(completions: &Completions, command: &mut Command) -> anyhow::Result<u8> {
+    let mut script = Vec::new();
+    clap_complete::generate(completions.shell, command, "forkscope", &mut script);
+    output::print(|out| out.write_all(&script))?;
+    Ok(FINE)
+}

@@ -1,0 +1,181 @@
+//! `forkscope explain`: what a finding means.
+
+use super::{Color, FINE, USAGE, complain, output};
+use clap::Args;
+use forkscope::{
+    finding::{ALL, Rule},
+    model::verdict::Severity,
+    report::{
+        docs,
+        escape::escape,
+        terminal::{Look, Page},
+    },
+};
+
+/// What a finding means; without CODE, the list
+#[derive(Args, Debug)]
+pub(crate) struct Explain {
+    /// The code of a finding, such as sequence-regression
+    code: Option<String>,
+}
+
+/// Runs the command.
+pub(crate) fn run(explain: &Explain, color: Color) -> anyhow::Result<u8> {
+    let mut page = Page::new(WIDTH, color.wanted());
+    match &explain.code {
+        None => list(ALL, &mut page),
+        Some(code) => match ALL.iter().find(|rule| rule.code == code) {
+            Some(rule) => whole(rule, &mut page),
+            None => {
+                complain(&unknown(ALL, code));
+                return Ok(USAGE);
+            }
+        },
+    }
+    let text = page.into_text();
+    output::print(|out| out.write_all(text.as_bytes()))?;
+    Ok(FINE)
+}
+
+/// Every finding, worst first, with its summary.
+fn list(rules: &[&Rule], page: &mut Page) {
+    use Severity::{Fork, Info, Loss, Warning};
+    for severity in [Fork, Loss, Warning, Info] {
+        let mut heading = true;
+        for rule in rules.iter().filter(|rule| rule.severity == severity) {
+            if std::mem::take(&mut heading) {
+                page.gap();
+                page.line(severity.name(), Look::Severity(severity));
+            }
+            page.line(&format!("  {}", rule.code), Look::Heading);
+            page.prose(&docs::summary(rule.doc), 6);
+        }
+    }
+}
+
+/// All that is said of a finding.
+fn whole(rule: &Rule, page: &mut Page) {
+    page.line(rule.code, Look::Severity(rule.severity));
+    page.field(
+        "severity",
+        &format!("{}, at worst", rule.severity.name()),
+        2,
+    );
+    page.field("clause", rule.clause, 2);
+    page.field("revisions", rule.revisions, 2);
+    page.gap();
+    page.markdown(rule.doc);
+}
+
+fn unknown(rules: &[&Rule], code: &str) -> String {
+    let mut message = format!("no finding is named {}", escape(code));
+    match nearest(rules, code) {
+        Some(near) => message.push_str(&format!("; did you mean {near}?")),
+        None => message.push_str("; forkscope explain lists them"),
+    }
+    message
+}
+
+/// The code that is fewest edits away, when these are few enough to be a slip.
+fn nearest(rules: &[&Rule], code: &str) -> Option<&'static str> {
+    let code: String = code
+        .chars()
+        .take(LONGEST)
+        .collect::<String>()
+        .to_lowercase();
+    let ranked = rules
+        .iter()
+        .map(|rule| (distance(&code, rule.code), rule.code));
+    let (distance, near) = ranked.min()?;
+    (distance <= near.len() / 3 || (code.len() > 3 && near.contains(&code))).then_some(near)
+}
+
+/// Insertions, deletions and changes of a letter that make `a` of `b` (Levenshtein).
+fn distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.chars().count()).collect();
+    for (index, x) in a.chars().enumerate() {
+        let mut diagonal = index;
+        let mut left = index + 1;
+        for (cell, y) in row.iter_mut().skip(1).zip(b.chars()) {
+            let above = *cell;
+            left = (diagonal + usize::from(x != y))
+                .min(above + 1)
+                .min(left + 1);
+            diagonal = above;
+            *cell = left;
+        }
+        if let Some(first) = row.first_mut() {
+            *first = index + 1;
+        }
+    }
+    row.last().copied().unwrap_or_default()
+}
+
+/// Columns that the text is broken for.
+const WIDTH: usize = 80;
+
+/// Letters of a code that are looked at.
+const LONGEST: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static FORK: Rule = Rule {
+        code: "sequence-regression",
+        severity: Severity::Fork,
+        clause: "basic/transports, Resumability",
+        revisions: "all with resumption",
+        doc: "## What it reports\n\nThe first message of a resume\nis old.\n\n## Why it matters\n\nLoss.\n",
+    };
+    static INFO: Rule = Rule {
+        code: "cut-by-timer",
+        severity: Severity::Info,
+        clause: "none",
+        revisions: "all",
+        doc: "## What it reports\n\nA timer.\n",
+    };
+
+    #[test]
+    fn lists_worst_first_with_summaries() {
+        let mut page = Page::new(80, false);
+        list(&[&INFO, &FORK], &mut page);
+        assert_eq!(
+            page.into_text(),
+            "fork\n  sequence-regression\n      The first message of a resume is old.\n\ninfo\n  \
+             cut-by-timer\n      A timer.\n"
+        );
+    }
+
+    #[test]
+    fn explains_whole() {
+        let mut page = Page::new(80, false);
+        whole(&FORK, &mut page);
+        let text = page.into_text();
+        assert!(
+            text.starts_with("sequence-regression\n  severity   fork, at worst\n"),
+            "{text}"
+        );
+        assert!(text.contains("\nWhy it matters\n\n  Loss.\n"), "{text}");
+    }
+
+    #[test]
+    fn suggests_the_nearest_code() {
+        let rules = [&FORK, &INFO];
+        assert_eq!(
+            nearest(&rules, "sequence-regresion"),
+            Some("sequence-regression")
+        );
+        assert_eq!(nearest(&rules, "Regression"), Some("sequence-regression"));
+        assert_eq!(nearest(&rules, "cut_by_timer"), Some("cut-by-timer"));
+        assert_eq!(nearest(&rules, "banana"), None);
+        assert!(unknown(&rules, "\x1b[31m").contains("\\x1b[31m; forkscope explain lists"));
+    }
+
+    #[test]
+    fn counts_edits() {
+        assert_eq!(distance("", "abc"), 3);
+        assert_eq!(distance("kitten", "sitting"), 3);
+        assert_eq!(distance("same", "same"), 0);
+    }
+}

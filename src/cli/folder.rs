@@ -1,0 +1,48 @@
+//! A folder of reports: each written beside its place and renamed, whole or not at all.
+
+use anyhow::Context;
+use forkscope::{
+    model::analysis::Analysis,
+    report::{Report, Style},
+};
+use std::{
+    fs, io,
+    io::{BufWriter, Write},
+    path::Path,
+};
+
+/// Writes `reports` into `folder`, which is made if absent.
+pub(crate) fn write<'r>(
+    folder: &Path,
+    reports: impl Iterator<Item = &'r Report>,
+    analysis: &Analysis,
+    style: &Style,
+) -> anyhow::Result<()> {
+    let naming = || format!("{}: cannot write reports", folder.display());
+    fs::create_dir_all(folder).with_context(naming)?;
+    for report in reports {
+        write_file(folder, report, analysis, style)
+            .with_context(|| format!("{}: cannot write", folder.join(report.file).display()))?;
+    }
+    Ok(())
+}
+
+fn write_file(
+    folder: &Path,
+    report: &Report,
+    analysis: &Analysis,
+    style: &Style,
+) -> io::Result<()> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".forkscope-");
+    // As any new file: the mask of the process decides. A temporary file would be its owner's.
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    let file = builder.tempfile_in(folder)?;
+    let mut out = BufWriter::with_capacity(64 << 10, file);
+    (report.write)(analysis, style, &mut out)?;
+    out.flush()?;
+    let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+    file.persist(folder.join(report.file))?;
+    Ok(())
+}

@@ -1,0 +1,168 @@
+//! What to read and how: the flags that every reading command has.
+
+use super::{Time, complain, progress, values};
+use anyhow::Context;
+use clap::Args;
+use forkscope::{
+    limits::Limits,
+    model::analysis::{Analysis, Input},
+    pipeline::{self, Options},
+    report::{
+        Style,
+        escape::{escape, escape_name_to},
+    },
+};
+
+/// What to read and how.
+#[derive(Args, Debug)]
+pub(crate) struct Reading {
+    /// Captures: files, folders (searched by content), or - for standard input
+    ///
+    /// pcap, pcapng and HAR are told apart by their first bytes; .gz and .zst are unpacked. All
+    /// inputs of one call are one body of evidence: rotated files of one capture join in time
+    /// order, and a connection or a session may span files.
+    #[arg(required = true, value_name = "INPUT")]
+    inputs: Vec<String>,
+    /// Only exchanges with these servers; repeatable
+    #[arg(long, value_name = "HOST[:PORT]", value_parser = values::server)]
+    server: Vec<(String, Option<u16>)>,
+    /// Another header than Mcp-Session-Id, for other systems that resume SSE
+    #[arg(long, value_name = "NAME", value_parser = values::header)]
+    session_header: Option<String>,
+    /// Judge any SSE with Last-Event-ID: one session per client and URL
+    #[arg(long)]
+    all_sse: bool,
+    /// How times are written
+    #[arg(long, value_name = "FORM", default_value = "utc")]
+    time: Time,
+    /// Threads; 0 for one a core
+    #[arg(short, long, value_name = "N", default_value_t = 0)]
+    jobs: usize,
+    /// Ceiling for buffered stream data, such as 512M or 2G
+    ///
+    /// Lowers the caps on what one flow may hold: a sixty-fourth of it for bytes out of order and
+    /// for an answer whose request is late, an eighth for a JSON body or an event, half for a HAR
+    /// entry. They are never raised above their defaults, which 1G leaves alone.
+    #[arg(long, value_name = "SIZE", value_parser = values::size)]
+    memory: Option<u64>,
+    /// No progress, and no summary
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+impl Reading {
+    /// The options of the library, but for those of `audit` alone.
+    pub(crate) fn options(&self) -> Options {
+        let defaults = Options::default();
+        Options {
+            inputs: self.inputs.clone(),
+            session_header: self
+                .session_header
+                .clone()
+                .unwrap_or(defaults.session_header),
+            servers: self.server.clone(),
+            all_sse: self.all_sse,
+            jobs: self.jobs,
+            limits: self.memory.map_or(defaults.limits, limits),
+            ..Options::default()
+        }
+    }
+
+    /// How reports look, with colours or without.
+    pub(crate) fn style(&self, color: bool, verbose: bool) -> Style {
+        Style {
+            time: self.time.into(),
+            color,
+            verbose,
+            ..Style::default()
+        }
+    }
+
+    /// Reads and audits, with progress on a terminal, and says on standard error what could not
+    /// be read and what is damaged.
+    pub(crate) fn run(&self, options: &Options) -> anyhow::Result<Analysis> {
+        let progress = pipeline::Progress::default();
+        let analysis =
+            progress::beside(&progress, self.quiet, || pipeline::run(options, &progress))
+                .context("nothing was read")?;
+        for input in &analysis.inputs {
+            for line in troubles(input) {
+                complain(&line);
+            }
+        }
+        Ok(analysis)
+    }
+}
+
+/// Whether an input could not be read at all.
+pub(crate) fn any_unreadable(analysis: &Analysis) -> bool {
+    let mut inputs = analysis.inputs.iter();
+    inputs.any(|input| input.unreadable.is_some())
+}
+
+/// What is wrong with `input`, a line each that names it.
+fn troubles(input: &Input) -> impl Iterator<Item = String> {
+    let mut name = String::new();
+    escape_name_to(&input.name, &mut name);
+    let damaged = Some(&input.damaged).filter(|damage| !damage.is_empty());
+    let troubles = [input.unreadable.as_ref(), damaged];
+    troubles.into_iter().flatten().map(move |why| {
+        let why = escape(why);
+        // Errors of the system already come with the name.
+        let why = why.strip_prefix(&format!("{name}: ")).unwrap_or(&why);
+        format!("{name}: {why}")
+    })
+}
+
+/// Caps for a ceiling of `memory` bytes: shares of it, and never more than the defaults.
+fn limits(memory: u64) -> Limits {
+    let share = |part: u64, most: usize| {
+        let share = usize::try_from(memory / part).unwrap_or(usize::MAX);
+        most.min(share)
+    };
+    let defaults = Limits::default();
+    Limits {
+        out_of_order: share(64, defaults.out_of_order),
+        early_response: share(64, defaults.early_response),
+        json_body: share(8, defaults.json_body),
+        event: share(8, defaults.event),
+        har_entry: share(2, defaults.har_entry),
+        block: share(2, defaults.block),
+        ..defaults
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_lowers_caps_and_never_raises_them() {
+        let defaults = Limits::default();
+        let small = limits(64 << 20);
+        assert_eq!(small.out_of_order, 1 << 20);
+        assert_eq!(small.json_body, 8 << 20);
+        assert_eq!(small.har_entry, 32 << 20);
+        for memory in [1 << 30, u64::MAX] {
+            let large = limits(memory);
+            assert_eq!(large.out_of_order, defaults.out_of_order);
+            assert_eq!(large.event, defaults.event);
+            assert_eq!(large.har_entry, defaults.har_entry);
+        }
+    }
+
+    #[test]
+    fn names_the_input_once_and_escapes_it() {
+        let input = Input {
+            name: "a\n.pcap".to_owned(),
+            unreadable: Some("a\n.pcap: no such file".to_owned()),
+            damaged: "offset 40: cut".to_owned(),
+            ..Input::default()
+        };
+        let lines: Vec<_> = troubles(&input).collect();
+        assert_eq!(
+            lines,
+            ["a\\n.pcap: no such file", "a\\n.pcap: offset 40: cut"]
+        );
+    }
+}

@@ -1,0 +1,368 @@
+//! Analyses made by hand for the tests of the reports.
+
+use crate::{
+    anomaly::Kind,
+    model::{
+        analysis::{
+            Analysis, Finding, Input, RequestFates, Resume, SegmentRow, SessionRef, SessionRow,
+            Totals,
+        },
+        event::{Event, Text},
+        exchange::{End, EndCause, Exchange, Hole, Media, Part, Request, Response},
+        flow::Endpoint,
+        message::{Message, MessageKind, PayloadHash},
+        place::{InputId, Place},
+        time::{Span, Timestamp},
+        verdict::{Confidence, IdScheme, SessionEnd, Severity, Verdict},
+    },
+};
+use std::net::SocketAddr;
+
+const SESSION: &str = "0f3a2c5e-8b1d-4c77-9a40-5d2e6f708192";
+
+/// One session, one resume, and it forked.
+pub(super) fn fork() -> Analysis {
+    let mut analysis = Analysis {
+        inputs: vec![Input {
+            name: "a.pcapng".to_owned(),
+            path: Some("a.pcapng".into()),
+            format: "pcapng".to_owned(),
+            link_types: vec!["EN10MB".to_owned()],
+            packets: 1_204,
+            bytes: 190_331,
+            first_time: Some(time(0)),
+            last_time: Some(time(120_000)),
+            tcp_connections: 12,
+            http_exchanges: 2,
+            sse_events: 4,
+            sessions: 1,
+            resumes: 1,
+            ..Input::default()
+        }],
+        exchanges: vec![
+            stream(time(1_000), 3, None, &["41", "42"]),
+            stream(time(62_000), 9, Some("42"), &["1", "2"]),
+        ],
+        session_of: vec![member(0, 0), member(1, 1)],
+        segments: vec![segment(1, 0, None), segment(2, 1, Some("42"))],
+        resumes: vec![resume()],
+        findings: Vec::new(),
+        totals: Totals {
+            sessions: 1,
+            ..Totals::default()
+        },
+        ..Analysis::default()
+    };
+    let mut first = session(1);
+    first.resumes = 1;
+    first.verdicts[5] = 1;
+    first.findings = vec!["sequence-regression", "unknown-session-allocation"];
+    first.end = SessionEnd::Superseded;
+    analysis.sessions = vec![first, session(2)];
+    for (code, evidence, detail) in [
+        (
+            "sequence-regression",
+            "dense ids",
+            "the first message has id 1, at or below the cursor 42",
+        ),
+        (
+            "unknown-session-allocation",
+            "recreated",
+            "a new log under the old session id",
+        ),
+    ] {
+        analysis.findings.push(Finding {
+            code,
+            severity: Severity::Fork,
+            confidence: Confidence::High,
+            evidence: evidence.to_owned(),
+            session_id: SESSION.into(),
+            incarnation: 1,
+            resume: Some(1),
+            time: time(62_100),
+            detail: detail.to_owned(),
+            client: client(),
+            server: server(),
+            place: place(1_180, 9),
+        });
+    }
+    analysis
+}
+
+/// The fork, and beside it nearly everything else that can be said.
+pub(super) fn rich() -> Analysis {
+    let mut analysis = fork();
+    let input = &mut analysis.inputs[0];
+    input.tls_opaque = 3;
+    input.http2_opaque = 1;
+    input.holes = 2;
+    input.hole_bytes = 2_920;
+    input.truncated_packets = 7;
+    input.damaged = "offset 190330: the last packet is cut, 24 bytes skipped".to_owned();
+    analysis.inputs.push(Input {
+        name: "notes.txt".to_owned(),
+        unreadable: Some("not a capture: starts with \"Dear\"".to_owned()),
+        ..Input::default()
+    });
+    let hole = place(77, 3);
+    analysis
+        .anomalies
+        .note(Kind::Hole, hole, || "1460 bytes at offset 4380".to_owned());
+    let link = Place {
+        input: InputId(0),
+        frame: 5,
+        tcp_stream: None,
+    };
+    analysis
+        .anomalies
+        .note(Kind::UnknownLinkType, link, || "link type 147".to_owned());
+    analysis.exchanges[0].holes.push(Hole {
+        part: Part::ResponseBody,
+        bytes: 1_460,
+        time: time(2_000),
+        after_events: 1,
+    });
+    analysis.exchanges[1].partial_event_bytes = 17;
+
+    let mut lossy = resume();
+    lossy.resume = 2;
+    lossy.verdict = Verdict::Lossy;
+    lossy.confidence = Confidence::Medium;
+    lossy.reason = "the session's start is not in the capture".to_owned();
+    lossy.findings = vec!["ids-skipped"];
+    lossy.first_event_id = Some("45".to_owned());
+    lossy.ids_skipped = Some(2);
+    lossy.incarnation_after = None;
+    lossy.requests = RequestFates::default();
+    lossy.incident = Some(1);
+    lossy.resume_time = time(90_000);
+    lossy.gap = Some(Span::from_millis(-12));
+    lossy.retry = Some(500);
+    lossy.retry_kept = Some(false);
+    lossy.backend_before = Some("pod-a".into());
+    lossy.backend_after = Some("pod-b".into());
+    lossy.response_session_id = Some(SESSION.into());
+    let mut continued = resume();
+    continued.resume = 3;
+    continued.verdict = Verdict::Continued;
+    continued.findings = Vec::new();
+    continued.reason = String::new();
+    continued.first_event_id = Some("43".to_owned());
+    continued.incarnation_after = None;
+    continued.requests = RequestFates::default();
+    continued.events_dropped_by_dedup = 0;
+    continued.resume_time = time(100_000);
+    analysis.resumes.extend([lossy, continued]);
+    let mut findings = analysis.findings.clone();
+    let mut template = findings[0].clone();
+    template.resume = Some(2);
+    template.code = "ids-skipped";
+    template.severity = Severity::Loss;
+    template.detail = "ids 43 and 44 were never delivered".to_owned();
+    findings.push(template.clone());
+    template.resume = None;
+    template.code = "result-lost";
+    template.detail = "tools/call 7 never got a result: cursor ignored".to_owned();
+    findings.push(template.clone());
+    template.code = "cut-by-timer";
+    template.severity = Severity::Info;
+    template.detail = "6 cuts by the server after 60.0 s".to_owned();
+    findings.push(template);
+    analysis.findings = findings;
+    analysis.totals.legacy_sessions = 1;
+    analysis.totals.sessionless = 4;
+    analysis
+}
+
+fn resume() -> Resume {
+    Resume {
+        session_id: SESSION.into(),
+        incarnation: 1,
+        incarnation_after: Some(2),
+        resume: 1,
+        verdict: Verdict::Forked,
+        confidence: Confidence::High,
+        reason: "ids start again at 1".to_owned(),
+        findings: vec!["sequence-regression", "unknown-session-allocation"],
+        last_event_id: "42".to_owned(),
+        first_event_id: Some("1".to_owned()),
+        id_scheme: IdScheme::Dense,
+        events_before: 42,
+        events_after: 2,
+        events_redelivered: 0,
+        ids_skipped: None,
+        events_dropped_by_dedup: 2,
+        requests: RequestFates {
+            pending: 2,
+            answered: 1,
+            lost: 1,
+            ..RequestFates::default()
+        },
+        progress_tokens_left: 1,
+        client: client(),
+        server: server(),
+        backend_before: None,
+        backend_after: None,
+        protocol_version: Some("2025-06-18".into()),
+        method: "GET".to_owned(),
+        status: Some(200),
+        response_session_id: None,
+        last_event_time: Some(time(30_284)),
+        disconnect_time: Some(time(30_796)),
+        disconnect_cause: Some(EndCause::ServerRst),
+        resume_time: time(62_000),
+        first_event_time: Some(time(62_100)),
+        silence: Some(Span::from_millis(512)),
+        gap: Some(Span::from_millis(31_204)),
+        retry: None,
+        retry_kept: None,
+        response: Some(Span::from_millis(12)),
+        first_event: Some(Span::from_millis(100)),
+        incident: None,
+        place_before: Some(place(17, 3)),
+        place: place(1_180, 9),
+        exchange: 1,
+        story: vec![
+            "before the cut: id 42, notifications/progress".to_owned(),
+            "after the resume: id 1, a response to request 9".to_owned(),
+        ],
+    }
+}
+
+fn session(incarnation: u32) -> SessionRow {
+    SessionRow {
+        session_id: SESSION.into(),
+        incarnation,
+        service: "http://mcp.example:8080/mcp".to_owned(),
+        client: client(),
+        server: server(),
+        protocol_version: Some("2025-06-18".into()),
+        client_name: Some("inspector".into()),
+        server_name: Some("files".into()),
+        first_time: time(1_000),
+        last_time: time(110_000),
+        streams: 1,
+        segments: 1,
+        events: 2,
+        resumes: 0,
+        verdicts: [0; 9],
+        id_scheme: IdScheme::Dense,
+        end: SessionEnd::Open,
+        findings: Vec::new(),
+    }
+}
+
+fn segment(number: u32, exchange: u32, last_event_id: Option<&str>) -> SegmentRow {
+    SegmentRow {
+        session_id: SESSION.into(),
+        incarnation: number,
+        stream: 1,
+        segment: number,
+        last_event_id: last_event_id.map(str::to_owned),
+        end_cause: EndCause::ServerRst,
+        end_time: Some(time(30_796)),
+        end_place: place(900, 3),
+        exchange,
+    }
+}
+
+fn stream(at: Timestamp, tcp_stream: u32, cursor: Option<&str>, ids: &[&str]) -> Exchange {
+    let mut exchange = Exchange {
+        client: client(),
+        server: server(),
+        place: place(17, tcp_stream),
+        request: Some(Request {
+            time: at,
+            end_time: at,
+            method: if cursor.is_some() { "GET" } else { "POST" }.into(),
+            target: "/mcp".into(),
+            host: "mcp.example:8080".into(),
+            session_id: Some(SESSION.into()),
+            last_event_id: cursor.map(Into::into),
+            protocol_version: Some("2025-06-18".into()),
+            messages: vec![Message {
+                kind: MessageKind::Request,
+                id: Some("9".into()),
+                method: Some("tools/call".into()),
+                ..Message::default()
+            }],
+            body_bytes: 120,
+            complete: true,
+            ..Request::default()
+        }),
+        response: Some(Response {
+            time: at,
+            status: 200,
+            content_type: Some("text/event-stream".into()),
+            media: Media::EventStream,
+            backend: Some("pod-a".into()),
+            body_bytes: 400,
+            ..Response::default()
+        }),
+        end: End {
+            time: at.plus(Span::from_secs(30)),
+            cause: EndCause::ServerRst,
+            ..End::default()
+        },
+        ..Exchange::default()
+    };
+    for (id, number) in ids.iter().zip(1_u32..) {
+        let mut text = |text: &str| {
+            let start = u32::try_from(exchange.text.len()).unwrap();
+            exchange.text.push_str(text);
+            Text {
+                start,
+                len: u32::try_from(text.len()).unwrap(),
+            }
+        };
+        let event = Event {
+            time: at.plus(Span::from_millis(100 * i64::from(number))),
+            hash: PayloadHash(u128::from(number)),
+            frame: 20 + number,
+            id: Some(text(id)),
+            event_type: Some(text("message")),
+            rpc_id: Some(text("9")),
+            method: Some(text("notifications/progress")),
+            progress_token: Some(text("\"t\"")),
+            data_bytes: 80,
+            retry: Some(3_000),
+            message: MessageKind::Notification,
+            delivered: true,
+            has_data: true,
+            ..Event::default()
+        };
+        exchange.events.push(event);
+    }
+    exchange
+}
+
+fn member(session: u32, segment: u32) -> Option<SessionRef> {
+    Some(SessionRef {
+        session: Some(session),
+        segment: Some(segment),
+    })
+}
+
+/// Milliseconds after the capture began.
+fn time(millis: i64) -> Timestamp {
+    Timestamp::from_nanos(1_796_337_600_000_000_000).plus(Span::from_millis(millis))
+}
+
+fn place(frame: u32, tcp_stream: u32) -> Place {
+    Place {
+        input: InputId(0),
+        frame,
+        tcp_stream: Some(tcp_stream),
+    }
+}
+
+fn client() -> Option<Endpoint> {
+    Some(Endpoint::Address(SocketAddr::from(([10, 0, 0, 5], 51_000))))
+}
+
+fn server() -> Option<Endpoint> {
+    Some(Endpoint::Address(SocketAddr::from((
+        [0xfd00, 0, 0, 0, 0, 0, 0, 9],
+        8_080,
+    ))))
+}

@@ -1,0 +1,91 @@
+//! `findings.csv`.
+
+use super::{Column, Table, column, filter, frame, input};
+use crate::{
+    model::analysis::{Analysis, Finding},
+    report::value::Value,
+};
+
+/// Judgements.
+#[derive(Clone, Copy, Debug)]
+pub struct Findings;
+
+impl Table for Findings {
+    type Row<'a> = &'a Finding;
+    const NAME: &'static str = "findings";
+    const ABOUT: &'static str =
+        "A row for each finding, in order of time; `forkscope explain CODE` says what it means.";
+    const COLUMNS: &'static [Column<Self>] = &[
+        column!("code", Word, "Its code.", |_, r| Value::Word(r.code)),
+        column!(
+            "severity",
+            Word,
+            "How bad it is here: `fork`, `loss`, `warning` or `info`.",
+            |_, r| Value::Word(r.severity.name())
+        ),
+        column!(
+            "confidence",
+            Word,
+            "How sure it is: `high`, `medium` or `low`.",
+            |_, r| Value::Word(r.confidence.name())
+        ),
+        column!(
+            "evidence",
+            Text,
+            "The kind of evidence, in a word or two.",
+            |_, r| { Value::Text(&r.evidence) }
+        ),
+        column!("session_id", Text, "The session.", |_, r| {
+            Value::Text(&r.session_id)
+        }),
+        column!(
+            "incarnation",
+            Number,
+            "The life of the session id, from 1; empty where it has none.",
+            |_, r| (r.incarnation != 0).then_some(r.incarnation).into()
+        ),
+        column!(
+            "resume",
+            Number,
+            "The resume's number in the session, where it is on one.",
+            |_, r| r.resume.into()
+        ),
+        column!("time", Time, "When.", |_, r| r.time.into()),
+        column!("detail", Text, "What was seen, in a line.", |_, r| {
+            Value::Text(&r.detail)
+        }),
+        column!("client", Endpoint, "The client.", |_, r| r
+            .client
+            .as_ref()
+            .into()),
+        column!("server", Endpoint, "The server.", |_, r| r
+            .server
+            .as_ref()
+            .into()),
+        column!(
+            "input",
+            File,
+            "The input that the evidence is in.",
+            |analysis, r| { input(analysis, r.place) }
+        ),
+        column!("tcp_stream", Number, "Wireshark's `tcp.stream`.", |_, r| {
+            r.place.tcp_stream.into()
+        }),
+        column!(
+            "frame",
+            Number,
+            "Wireshark's `frame.number` of the decisive frame; in a HAR the entry's number, from 1.",
+            |_, r| frame(r.place)
+        ),
+        column!(
+            "wireshark_filter",
+            Text,
+            "A display filter that shows the conversation; empty for a HAR.",
+            |analysis, r| filter(analysis, r.place)
+        ),
+    ];
+
+    fn rows(analysis: &Analysis) -> impl Iterator<Item = Self::Row<'_>> {
+        analysis.findings.iter()
+    }
+}

@@ -1,0 +1,145 @@
+//! Tables: what a row is and what its columns are, once for all formats and the documentation.
+
+mod events;
+mod exchanges;
+mod findings;
+mod inputs;
+mod resumes;
+mod segments;
+mod sessions;
+
+pub use events::{EventRow, Events};
+pub use exchanges::{ExchangeRow, Exchanges};
+pub use findings::Findings;
+pub use inputs::Inputs;
+pub use resumes::Resumes;
+pub use segments::{SegmentRow, Segments};
+pub use sessions::Sessions;
+
+use super::value::{Kind, Value};
+use crate::model::{analysis::Analysis, place::Place};
+
+/// A table of a report.
+pub trait Table: Sized + 'static {
+    /// A row: references and numbers only, so that making one costs nothing.
+    type Row<'a>: Copy;
+    /// A word for the table.
+    const NAME: &'static str;
+    /// What a row is, in a sentence or two.
+    const ABOUT: &'static str;
+    /// Its columns, in order.
+    const COLUMNS: &'static [Column<Self>];
+    /// Its rows, in order.
+    fn rows(analysis: &Analysis) -> impl Iterator<Item = Self::Row<'_>>;
+}
+
+/// A column of table `T`.
+pub struct Column<T: Table> {
+    /// Its name in every format.
+    pub name: &'static str,
+    /// What kind of value it has.
+    pub kind: Kind,
+    /// What it means, in a sentence.
+    pub about: &'static str,
+    /// Its value in a row.
+    pub value: for<'a> fn(&'a Analysis, T::Row<'a>) -> Value<'a>,
+}
+
+macro_rules! column {
+    ($name:literal, $kind:ident, $about:expr, $value:expr $(,)?) => {
+        $crate::report::table::Column {
+            name: $name,
+            kind: $crate::report::value::Kind::$kind,
+            about: $about,
+            value: $value,
+        }
+    };
+}
+use column;
+
+/// The input's name.
+fn input(analysis: &Analysis, place: Place) -> Value<'_> {
+    match analysis.input_name(place) {
+        "" => Value::Unknown,
+        name => Value::File(name),
+    }
+}
+
+/// Wireshark's number of the frame, or the number of the HAR entry.
+fn frame<'a>(place: Place) -> Value<'a> {
+    (place.frame != 0).then_some(place.frame).into()
+}
+
+/// A Wireshark filter for `place`; nothing where Wireshark does not read the input.
+fn filter(analysis: &Analysis, place: Place) -> Value<'_> {
+    let har = analysis
+        .inputs
+        .get(place.input.0 as usize)
+        .is_some_and(|input| input.format.starts_with("har"));
+    if har || (place.tcp_stream.is_none() && place.frame == 0) {
+        Value::Unknown
+    } else {
+        Value::Filter(place)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{Kind, sample},
+        *,
+    };
+    use std::collections::BTreeSet;
+
+    fn check<T: Table>() {
+        let analysis = sample::rich();
+        let mut names = BTreeSet::new();
+        let mut rows = 0;
+        for column in T::COLUMNS {
+            let name = column.name;
+            assert!(names.insert(name), "{name} twice in {}", T::NAME);
+            assert!(column.about.ends_with('.'), "{name}: {}", column.about);
+            assert_eq!(name.ends_with("_ms"), column.kind == Kind::Millis, "{name}");
+        }
+        for row in T::rows(&analysis) {
+            rows += 1;
+            for column in T::COLUMNS {
+                let kind = (column.value)(&analysis, row).kind();
+                assert!(
+                    kind.is_none_or(|kind| kind == column.kind),
+                    "{}: {kind:?} is no {:?}",
+                    column.name,
+                    column.kind
+                );
+            }
+        }
+        assert!(rows > 0, "no {} in the sample", T::NAME);
+        for column in T::COLUMNS {
+            assert!(
+                T::rows(&analysis).any(|row| (column.value)(&analysis, row).kind().is_some()),
+                "{} is never known in the sample",
+                column.name
+            );
+        }
+    }
+
+    #[test]
+    fn columns_are_named_once_explained_and_of_their_kind() {
+        check::<Resumes>();
+        check::<Findings>();
+        check::<Sessions>();
+        check::<Segments>();
+        check::<Inputs>();
+        check::<Events>();
+        check::<Exchanges>();
+    }
+
+    #[test]
+    fn a_har_has_no_wireshark_filter() {
+        let mut analysis = sample::fork();
+        let place = analysis.findings[0].place;
+        assert!(matches!(filter(&analysis, place), Value::Filter(_)));
+        analysis.inputs[place.input.0 as usize].format = "har+gz".to_owned();
+        assert!(matches!(filter(&analysis, place), Value::Unknown));
+    }
+}

@@ -1,0 +1,944 @@
+//! The summary: what was read, what could not be, and what is wrong, worst first.
+
+use super::{
+    Style,
+    escape::{escape, escape_name_to},
+    style::human,
+    terminal::{Look, Page, clip, shown},
+};
+use crate::{
+    anomaly::Kind,
+    model::{
+        analysis::{Analysis, Finding, Input, Resume},
+        place::Place,
+        time::Timestamp,
+        verdict::{Severity, Verdict},
+    },
+};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, HashMap},
+    io::{self, Write},
+};
+
+/// Writes the summary.
+///
+/// # Errors
+///
+/// Those of the writer.
+pub(super) fn write(analysis: &Analysis, style: &Style, out: &mut dyn Write) -> io::Result<()> {
+    let summary = Summary {
+        analysis,
+        style: *style,
+        severities: severities(analysis),
+    };
+    let mut page = Page::new(style.width, style.color);
+    summary.write(&mut page);
+    out.write_all(page.into_text().as_bytes())
+}
+
+struct Summary<'a> {
+    analysis: &'a Analysis,
+    style: Style,
+    /// The worst finding on each resume, by session and number.
+    severities: Severities<'a>,
+}
+
+type Severities<'a> = HashMap<(&'a str, u32), Severity, foldhash::fast::RandomState>;
+
+fn severities(analysis: &Analysis) -> Severities<'_> {
+    let mut worst = Severities::default();
+    for finding in &analysis.findings {
+        if let Some(resume) = finding.resume {
+            let severity = worst
+                .entry((&finding.session_id, resume))
+                .or_insert(finding.severity);
+            *severity = (*severity).max(finding.severity);
+        }
+    }
+    worst
+}
+
+impl<'a> Summary<'a> {
+    fn write(&self, page: &mut Page) {
+        self.write_inputs(page);
+        self.write_unread(page);
+        self.write_verdicts(page);
+        let bad = self.bad_resumes();
+        let loose = self.loose_findings();
+        self.write_conclusion(page, &bad, &loose);
+        self.write_resumes(page, &bad);
+        self.write_loose(page, &loose);
+        if self.style.verbose {
+            self.write_rest(page, &bad);
+            self.write_oddities(page);
+        }
+    }
+
+    fn write_inputs(&self, page: &mut Page) {
+        let inputs = &self.analysis.inputs;
+        let readable = inputs.iter().filter(|input| input.unreadable.is_none());
+        let sum = |of: fn(&Input) -> u64| inputs.iter().map(of).sum::<u64>();
+        let mut read = match inputs.as_slice() {
+            [input] => file(input),
+            _ => count(inputs.len() as u64, "input", "inputs"),
+        };
+        let packets = sum(|input| input.packets);
+        let har = |input: &&Input| input.format.starts_with("har");
+        let (entries, captures) = (
+            readable.clone().any(|input| har(&input)),
+            readable.clone().any(|input| !har(&input)),
+        );
+        let (one, many) = match (entries, captures) {
+            (true, true) => ("packet or HAR entry", "packets and HAR entries"),
+            (true, false) => ("HAR entry", "HAR entries"),
+            _ => ("packet", "packets"),
+        };
+        read.push_str(&format!(
+            ": {}, {}",
+            count(packets, one, many),
+            count(
+                sum(|input| input.tcp_connections),
+                "TCP connection",
+                "TCP connections"
+            ),
+        ));
+        page.field("Read", &read, 0);
+        let first = readable.clone().filter_map(|input| input.first_time).min();
+        let last = readable.filter_map(|input| input.last_time).max();
+        if let (Some(first), Some(last)) = (first, last) {
+            let span = human(last.since(first));
+            let from_to = format!("{} to {} ({span})", self.time(first), self.time(last));
+            page.field("", &from_to, 0);
+        }
+        let exchanges = &self.analysis.exchanges;
+        let events: usize = exchanges.iter().map(|exchange| exchange.events.len()).sum();
+        let found = format!(
+            "{}, {}, {}, {}",
+            count(self.analysis.totals.sessions, "MCP session", "MCP sessions"),
+            count(exchanges.len() as u64, "HTTP exchange", "HTTP exchanges"),
+            count(events as u64, "event", "events"),
+            count(self.analysis.resumes.len() as u64, "resume", "resumes"),
+        );
+        page.field("Found", &found, 0);
+        let totals = &self.analysis.totals;
+        let unjudged = listed(&[
+            (
+                totals.sessionless,
+                "MCP exchange without a session",
+                "MCP exchanges without a session",
+            ),
+            (
+                totals.legacy_sessions,
+                "session of the 2024-11-05 transport",
+                "sessions of the 2024-11-05 transport",
+            ),
+            (
+                totals.refused_ids,
+                "session id that was only ever refused",
+                "session ids that were only ever refused",
+            ),
+        ]);
+        if !unjudged.is_empty() {
+            page.field("Not judged", &unjudged.join(", "), 0);
+        }
+    }
+
+    /// What the captures hold and nobody could read.
+    fn write_unread(&self, page: &mut Page) {
+        let mut label = "Not read";
+        for line in self.unread() {
+            page.field(label, &line, 0);
+            label = "";
+        }
+        for input in &self.analysis.inputs {
+            let what = match &input.unreadable {
+                Some(why) => escape(why),
+                None if input.damaged.is_empty() => continue,
+                None => escape(&input.damaged),
+            };
+            page.field(label, &format!("{}: {what}", file(input)), 0);
+            label = "";
+        }
+    }
+
+    fn unread(&self) -> Vec<String> {
+        let inputs = &self.analysis.inputs;
+        let sum = |of: fn(&Input) -> u64| inputs.iter().map(of).sum::<u64>();
+        let mut lines = listed(&[
+            (
+                sum(|input| input.tls_opaque),
+                "TLS connection without keys",
+                "TLS connections without keys",
+            ),
+            (
+                sum(|input| input.http2_opaque),
+                "HTTP/2 connection",
+                "HTTP/2 connections",
+            ),
+        ]);
+        let holes = sum(|input| input.holes);
+        if holes > 0 {
+            let missing = count(sum(|input| input.hole_bytes), "byte", "bytes");
+            let places = count(holes, "hole", "holes");
+            lines.push(format!(
+                "{places} in TCP streams: {missing} not in the capture"
+            ));
+        }
+        let cut = sum(|input| input.truncated_packets);
+        if cut > 0 {
+            lines.push(format!(
+                "{} cut by the snapshot length",
+                count(cut, "packet", "packets")
+            ));
+        }
+        let mut others = BTreeMap::<Kind, u64>::new();
+        for (_, kind, tally) in self.analysis.anomalies.iter() {
+            if UNREAD.contains(&kind) {
+                *others.entry(kind).or_default() += tally.count;
+            }
+        }
+        lines.extend(others.into_iter().map(|(kind, number)| {
+            format!("{} {}: {}", grouped(number), kind.name(), kind.about())
+        }));
+        lines
+    }
+
+    fn write_verdicts(&self, page: &mut Page) {
+        if self.analysis.resumes.is_empty() {
+            return;
+        }
+        let counts = Verdict::ALL.into_iter().filter_map(|verdict| {
+            let number = self.number(verdict);
+            (number > 0).then(|| format!("{} {verdict}", grouped(number)))
+        });
+        let counts: Vec<_> = counts.collect();
+        page.field("Resumes", &counts.join(", "), 0);
+    }
+
+    fn number(&self, verdict: Verdict) -> u64 {
+        let resumes = self.analysis.resumes.iter();
+        resumes.filter(|resume| resume.verdict == verdict).count() as u64
+    }
+
+    /// The outcome in plain words: also, and above all, when there is nothing to show.
+    fn write_conclusion(&self, page: &mut Page, bad: &[&Resume], loose: &[&Finding]) {
+        page.gap();
+        let analysis = self.analysis;
+        let resumes = analysis.resumes.len() as u64;
+        let forked = self.number(Verdict::Forked);
+        if forked > 0 {
+            let these = if forked == 1 { "it" } else { "them" };
+            let headline = format!(
+                "{} of {} forked. With {these} the server had lost the session or its event log, \
+                 and answered with success all the same, from another log under the old name.",
+                grouped(forked),
+                count(resumes, "resume", "resumes"),
+            );
+            page.loud(&headline, Look::Severity(Severity::Fork));
+            page.prose(
+                "The client cannot see this: every status is 200. It takes new events for old \
+                 ones and waits for results that never come.",
+                0,
+            );
+            return;
+        }
+        let blind = self.blind_spots();
+        if analysis
+            .inputs
+            .iter()
+            .all(|input| input.unreadable.is_some())
+        {
+            page.loud(
+                "No input could be read: nothing is known.",
+                Look::Severity(Severity::Warning),
+            );
+        } else if analysis.totals.sessions == 0 {
+            let look = Look::Severity(Severity::Warning);
+            page.loud("No MCP session was found, so nothing was judged.", look);
+        } else if !bad.is_empty() || loose.iter().any(|f| f.severity >= Severity::Warning) {
+            let said = match resumes {
+                0 => "No stream was resumed, so there was no fork to be seen; yet not all is \
+                      well."
+                    .to_owned(),
+                _ => format!(
+                    "No fork was seen in {}, yet not all is well.",
+                    count(resumes, "resume", "resumes")
+                ),
+            };
+            let worst = bad.iter().map(|resume| self.severity(resume));
+            let worst = worst
+                .chain(loose.iter().map(|finding| finding.severity))
+                .max();
+            page.loud(&said, worst.map_or(Look::Plain, Look::Severity));
+        } else if resumes == 0 {
+            page.loud(
+                "No stream was resumed, so there was nothing to judge, and nothing else is wrong.",
+                Look::Good,
+            );
+        } else {
+            let said = format!(
+                "Nothing wrong was seen: no fork, no loss and no warning in {}.",
+                count(resumes, "resume", "resumes")
+            );
+            page.loud(&said, Look::Good);
+        }
+        let undecided = self.number(Verdict::Indeterminate);
+        if undecided > 0 {
+            let said = format!(
+                "{} could not be decided from this capture.",
+                count(undecided, "resume", "resumes")
+            );
+            page.prose(&said, 0);
+        }
+        if !blind.is_empty() {
+            let said = format!(
+                "What could not be read may hold more: {}.",
+                blind.join(", ")
+            );
+            page.prose(&said, 0);
+        }
+    }
+
+    /// What hides sessions or parts of them, in a few words.
+    fn blind_spots(&self) -> Vec<String> {
+        let inputs = &self.analysis.inputs;
+        let sum = |of: fn(&Input) -> u64| inputs.iter().map(of).sum::<u64>();
+        listed(&[
+            (
+                sum(|input| input.tls_opaque),
+                "TLS connection",
+                "TLS connections",
+            ),
+            (
+                sum(|input| input.http2_opaque),
+                "HTTP/2 connection",
+                "HTTP/2 connections",
+            ),
+            (sum(|input| input.holes), "hole", "holes"),
+            (
+                sum(|input| input.truncated_packets),
+                "cut packet",
+                "cut packets",
+            ),
+            (
+                sum(|input| u64::from(input.unreadable.is_some())),
+                "unreadable input",
+                "unreadable inputs",
+            ),
+            (
+                sum(|input| u64::from(!input.damaged.is_empty())),
+                "damaged input",
+                "damaged inputs",
+            ),
+        ])
+    }
+
+    /// Resumes that something is wrong with, worst first, then in order of time.
+    fn bad_resumes(&self) -> Vec<&'a Resume> {
+        let resumes = self.analysis.resumes.iter();
+        let mut bad: Vec<_> = resumes
+            .filter(|resume| self.severity(resume) >= Severity::Warning)
+            .collect();
+        bad.sort_by_key(|resume| Reverse(self.severity(resume)));
+        bad
+    }
+
+    fn severity(&self, resume: &Resume) -> Severity {
+        let by_verdict = match resume.verdict {
+            Verdict::Forked => Severity::Fork,
+            Verdict::Lossy | Verdict::Ignored => Severity::Loss,
+            _ => Severity::Info,
+        };
+        self.severities
+            .get(&(&*resume.session_id, resume.resume))
+            .map_or(by_verdict, |&severity| severity.max(by_verdict))
+    }
+
+    /// Findings that are on no resume, worst first, then in order of time.
+    fn loose_findings(&self) -> Vec<&'a Finding> {
+        let findings = self.analysis.findings.iter();
+        let mut loose: Vec<_> = findings
+            .filter(|finding| finding.resume.is_none())
+            .collect();
+        loose.sort_by_key(|finding| Reverse(finding.severity));
+        loose
+    }
+
+    fn write_resumes(&self, page: &mut Page, bad: &[&Resume]) {
+        let (whole, lines) = if self.style.verbose {
+            (usize::MAX, 0)
+        } else {
+            (WHOLE_RESUMES, LINE_RESUMES)
+        };
+        for (resume, number) in bad.iter().zip(1..).take(whole) {
+            self.write_resume(page, number, resume);
+        }
+        let rest = bad.get(whole..).unwrap_or_default();
+        if !rest.is_empty() {
+            page.gap();
+        }
+        for (resume, number) in rest.iter().zip(whole.saturating_add(1)..).take(lines) {
+            let line = format!(
+                "{number:>2}. {} {}, session {}, gap {}",
+                resume.verdict.name().to_uppercase(),
+                self.time(resume.resume_time),
+                shown(&resume.session_id, 14),
+                resume.gap.map_or_else(|| "unknown".to_owned(), human),
+            );
+            page.line(&clip(&line, page.width()), Look::Plain);
+        }
+        if let Some(more @ 1..) = rest.len().checked_sub(lines)
+            && !self.style.verbose
+        {
+            page.prose(&format!("and {} more", grouped(more as u64)), 4);
+        }
+        if bad.len() > whole {
+            page.prose("-v shows each of them whole; -o DIR writes resumes.csv.", 4);
+        }
+    }
+
+    fn write_resume(&self, page: &mut Page, number: usize, resume: &Resume) {
+        const INDENT: usize = 4;
+        page.gap();
+        let mark = format!("{number:>2}. ");
+        let verdict = resume.verdict.name().to_uppercase();
+        let heading = format!("{mark}{verdict}  {}", self.time(resume.resume_time));
+        page.line(&heading, Look::Severity(self.severity(resume)));
+        page.prose(meaning(resume.verdict), INDENT);
+
+        let mut sure = format!("{} confidence", resume.confidence.name());
+        if !resume.reason.is_empty() {
+            sure.push_str(&format!(": {}", escape(&resume.reason)));
+        }
+        page.field("verdict", &sure, INDENT);
+        let mut session = shown(&resume.session_id, LONG);
+        match resume.incarnation_after {
+            Some(after) if after != resume.incarnation => session.push_str(&format!(
+                ", incarnation {} and then {after}",
+                resume.incarnation
+            )),
+            _ if resume.incarnation > 1 => {
+                session.push_str(&format!(", incarnation {}", resume.incarnation));
+            }
+            _ => {}
+        }
+        session.push_str(&format!(", resume {}", resume.resume));
+        page.field("session", &session, INDENT);
+        page.field("between", &between(resume), INDENT);
+        page.field("cut", &self.cut(resume), INDENT);
+        page.field("cursor", &cursor(resume), INDENT);
+        page.field("came", &came(resume), INDENT);
+        let requests = requests(resume);
+        if !requests.is_empty() {
+            page.field("requests", &requests, INDENT);
+        }
+        let mut label = "seen";
+        for line in &resume.story {
+            page.field(label, &escape(line), INDENT);
+            label = "";
+        }
+        if !resume.findings.is_empty() {
+            page.field("findings", &resume.findings.join(", "), INDENT);
+        }
+        page.field("evidence", &self.evidence(resume.place), INDENT);
+        if let Some(before) = resume.place_before.filter(|&place| place != resume.place) {
+            let before = format!("before: {}", self.evidence(before));
+            page.field("", &before, INDENT);
+        }
+    }
+
+    fn cut(&self, resume: &Resume) -> String {
+        let mut cut = resume
+            .disconnect_cause
+            .map_or("not seen".to_owned(), |cause| cause.name().to_owned());
+        if let Some(time) = resume.disconnect_time {
+            cut.push_str(&format!(" at {}", self.time(time)));
+        }
+        if let Some(silence) = resume.silence {
+            cut.push_str(&format!(", {} after the last event", human(silence)));
+        }
+        match resume.gap {
+            Some(gap) if gap.nanos() < 0 => cut.push_str(&format!(
+                "; the client came back {} before that",
+                human(crate::model::time::Span::from_nanos(
+                    gap.nanos().saturating_neg()
+                ))
+            )),
+            Some(gap) => cut.push_str(&format!("; the client came back {} later", human(gap))),
+            None => {}
+        }
+        if let (Some(retry), Some(false)) = (resume.retry, resume.retry_kept) {
+            cut.push_str(&format!(", against retry {retry}\u{a0}ms"));
+        }
+        cut
+    }
+
+    /// Findings on no resume: those of weight in a line or two each, the others counted.
+    fn write_loose(&self, page: &mut Page, loose: &[&Finding]) {
+        let (weighty, info): (Vec<&Finding>, Vec<&Finding>) = loose
+            .iter()
+            .partition(|finding| self.style.verbose || finding.severity > Severity::Info);
+        if !weighty.is_empty() {
+            page.gap();
+            page.line("Findings on no single resume", Look::Heading);
+        }
+        let most = if self.style.verbose {
+            usize::MAX
+        } else {
+            LOOSE_FINDINGS
+        };
+        for finding in weighty.iter().take(most) {
+            let head = format!("{}: {}", finding.severity.name(), finding.code);
+            let text = format!(
+                "{} (session {}, {}, {})",
+                escape(&finding.detail),
+                shown(&finding.session_id, 20),
+                self.time(finding.time),
+                self.evidence(finding.place),
+            );
+            let look = Look::Severity(finding.severity);
+            page.line(&format!("  {head}"), look);
+            page.prose(&text, 4);
+        }
+        if let Some(more @ 1..) = weighty.len().checked_sub(most) {
+            let more = grouped(more as u64);
+            page.prose(&format!("and {more} more; -v shows them"), 4);
+        }
+        let mut codes = BTreeMap::<&str, u64>::new();
+        for finding in info {
+            *codes.entry(finding.code).or_default() += 1;
+        }
+        if !codes.is_empty() {
+            let codes = codes
+                .into_iter()
+                .map(|(code, n)| format!("{} {code}", grouped(n)));
+            page.gap();
+            page.field("Also noted", &codes.collect::<Vec<_>>().join(", "), 0);
+        }
+        if !self.analysis.findings.is_empty() {
+            page.gap();
+            page.prose(
+                "forkscope explain CODE says what a finding means and what to do.",
+                0,
+            );
+        }
+    }
+
+    /// Every resume that nothing is wrong with.
+    fn write_rest(&self, page: &mut Page, bad: &[&Resume]) {
+        let resumes = self.analysis.resumes.iter();
+        let good = resumes.filter(|resume| self.severity(resume) < Severity::Warning);
+        for (resume, number) in good.zip(bad.len().saturating_add(1)..) {
+            self.write_resume(page, number, resume);
+        }
+    }
+
+    fn write_oddities(&self, page: &mut Page) {
+        let mut label = true;
+        for (input, kind, tally) in self.analysis.anomalies.iter() {
+            if std::mem::take(&mut label) {
+                page.gap();
+                page.line("What is odd in the captures", Look::Heading);
+            }
+            let input = self.analysis.inputs.get(input.0 as usize);
+            let text = format!(
+                "{} in {}: {}",
+                grouped(tally.count),
+                input.map_or_else(|| "the run".to_owned(), file),
+                kind.about()
+            );
+            page.hang(&format!("{} ", kind.name()), &text, 2, Look::Heading);
+            for example in &tally.examples {
+                let text = format!(
+                    "{}: {}",
+                    self.evidence(example.place),
+                    escape(&example.detail)
+                );
+                page.prose(&text, 4);
+            }
+        }
+    }
+
+    fn time(&self, time: Timestamp) -> String {
+        self.style.time.text(time)
+    }
+
+    /// The file, the frame, and the filter that shows the conversation.
+    fn evidence(&self, place: Place) -> String {
+        let Some(input) = self.analysis.inputs.get(place.input.0 as usize) else {
+            return "nowhere".to_owned();
+        };
+        let mut text = file(input);
+        if input.format.starts_with("har") {
+            text.push_str(&format!(" entry {}", place.frame));
+        } else if place.frame != 0 {
+            text.push_str(&format!(" frame {}", place.frame));
+        }
+        if let Some(stream) = place.tcp_stream {
+            text.push_str(&format!(", tcp.stream eq {stream}"));
+        }
+        text
+    }
+}
+
+/// A verdict in a sentence for someone who does not know the words.
+const fn meaning(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Continued => "The stream went on after the client's cursor.",
+        Verdict::Empty => "Nothing came, and nothing was due.",
+        Verdict::Replayed => {
+            "The server sent again what the client already had, from the same log."
+        }
+        Verdict::Lossy => "The stream went on after the client's cursor, but something is missing.",
+        Verdict::Ignored => "The server accepted the resume, but what was due never came.",
+        Verdict::Forked => "The client was given another event log than the one it was reading.",
+        Verdict::Rejected => "The server refused, and the client can know it.",
+        Verdict::Failed => "No answer about the session came.",
+        Verdict::Indeterminate => "The capture does not show what became of it.",
+    }
+}
+
+fn between(resume: &Resume) -> String {
+    let end = |endpoint: Option<&crate::model::flow::Endpoint>| {
+        endpoint.map_or_else(
+            || "unknown".to_owned(),
+            |endpoint| shown(&endpoint.to_string(), LONG),
+        )
+    };
+    let mut text = format!(
+        "{} and {}",
+        end(resume.client.as_ref()),
+        end(resume.server.as_ref())
+    );
+    match (&resume.backend_before, &resume.backend_after) {
+        (Some(before), Some(after)) if before == after => {
+            text.push_str(&format!(", backend {}", shown(after, LONG)));
+        }
+        (Some(before), Some(after)) => text.push_str(&format!(
+            ", backend {} and then {}",
+            shown(before, LONG),
+            shown(after, LONG)
+        )),
+        (Some(before), None) => {
+            text.push_str(&format!(", backend {} before", shown(before, LONG)));
+        }
+        (None, Some(after)) => {
+            text.push_str(&format!(", backend {} after", shown(after, LONG)));
+        }
+        (None, None) => {}
+    }
+    text
+}
+
+fn cursor(resume: &Resume) -> String {
+    let mut text = format!("Last-Event-ID {}", shown(&resume.last_event_id, LONG));
+    match resume.first_event_id.as_deref() {
+        None => text.push_str("; no message came"),
+        Some("") => text.push_str("; the first message has no id"),
+        Some(id) => text.push_str(&format!("; the first message has id {}", shown(id, LONG))),
+    }
+    text.push_str(&format!(" ({} ids)", resume.id_scheme.name()));
+    text
+}
+
+fn came(resume: &Resume) -> String {
+    let status = resume.status.map_or_else(
+        || "no answer".to_owned(),
+        |status| format!("status {status}"),
+    );
+    let mut text = format!(
+        "{status}, {}; {} before the cut",
+        count(u64::from(resume.events_after), "event", "events"),
+        grouped(u64::from(resume.events_before)),
+    );
+    if resume.events_redelivered > 0 {
+        text.push_str(&format!(
+            "; {} came again",
+            grouped(u64::from(resume.events_redelivered))
+        ));
+    }
+    if let Some(skipped @ 1..) = resume.ids_skipped {
+        text.push_str(&format!("; {} skipped", count(skipped, "id", "ids")));
+    }
+    if resume.events_dropped_by_dedup > 0 {
+        text.push_str(&format!(
+            "; a client that removes duplicates throws {} away",
+            grouped(u64::from(resume.events_dropped_by_dedup))
+        ));
+    }
+    if let Some(other) = resume
+        .response_session_id
+        .as_ref()
+        .filter(|other| **other != resume.session_id)
+    {
+        text.push_str(&format!("; under session id {}", shown(other, LONG)));
+    }
+    text
+}
+
+fn requests(resume: &Resume) -> String {
+    let fates = &resume.requests;
+    if fates.pending == 0 {
+        return String::new();
+    }
+    let each: Vec<_> = [
+        (fates.answered, "answered"),
+        (fates.dropped, "answered under an old id"),
+        (fates.lost, "lost"),
+        (fates.differing, "answered twice, differently"),
+        (fates.cancelled, "cancelled"),
+        (fates.still_pending, "not seen to the end"),
+    ]
+    .into_iter()
+    .filter(|&(number, _)| number > 0)
+    .map(|(number, fate)| format!("{number} {fate}"))
+    .collect();
+    let mut text = format!("{} pending at the cut: {}", fates.pending, each.join(", "));
+    if resume.progress_tokens_left > 0 {
+        let tokens = count(
+            u64::from(resume.progress_tokens_left),
+            "progress token",
+            "progress tokens",
+        );
+        text.push_str(&format!("; {tokens} left hanging"));
+    }
+    text
+}
+
+/// The name of an input, fit for a terminal.
+fn file(input: &Input) -> String {
+    let mut name = String::new();
+    match input.name.as_str() {
+        "-" => name.push_str("standard input"),
+        given => escape_name_to(given, &mut name),
+    }
+    name
+}
+
+/// Those of `counts` that are not zero, as words.
+fn listed(counts: &[(u64, &str, &str)]) -> Vec<String> {
+    let there = counts.iter().filter(|(number, ..)| *number > 0);
+    there
+        .map(|&(number, one, many)| count(number, one, many))
+        .collect()
+}
+
+/// `1 packet`, `1,204 packets`.
+fn count(number: u64, one: &str, many: &str) -> String {
+    let what = if number == 1 { one } else { many };
+    format!("{} {what}", grouped(number))
+}
+
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut out = String::with_capacity(digits.len() + 6);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// Resumes told whole without `-v`: what fits on a screen.
+const WHOLE_RESUMES: usize = 2;
+
+/// Resumes after those, in a line each.
+const LINE_RESUMES: usize = 8;
+
+/// Findings on no resume told without `-v`.
+const LOOSE_FINDINGS: usize = 5;
+
+/// Characters shown of an id: a UUID with something in front of it fits.
+const LONG: usize = 48;
+
+/// Oddities that mean something was there and could not be read, and that no count of an input
+/// tells.
+const UNREAD: [Kind; 13] = [
+    Kind::BadBlock,
+    Kind::UnknownInterface,
+    Kind::BadEntry,
+    Kind::UnknownLinkType,
+    Kind::IpFragment,
+    Kind::OutOfOrderLimit,
+    Kind::ConnectionLimit,
+    Kind::BadHead,
+    Kind::HeadLimit,
+    Kind::BadChunk,
+    Kind::UndecodableBody,
+    Kind::DecompressionLimit,
+    Kind::BodyLimit,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{escape::is_hidden, sample},
+        *,
+    };
+    use proptest::prelude::*;
+
+    fn text(analysis: &Analysis, style: Style) -> String {
+        let mut bytes = Vec::new();
+        write(analysis, &style, &mut bytes).unwrap();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    fn plain(analysis: &Analysis) -> String {
+        text(analysis, Style::default())
+    }
+
+    const VERBOSE: Style = Style {
+        time: super::super::TimeFormat::Utc,
+        color: false,
+        width: 80,
+        verbose: true,
+    };
+
+    #[test]
+    fn tells_a_fork() {
+        insta::assert_snapshot!(plain(&sample::fork()));
+    }
+
+    #[test]
+    fn tells_a_fork_in_colour() {
+        let style = Style {
+            color: true,
+            ..Style::default()
+        };
+        let coloured = text(&sample::fork(), style);
+        insta::assert_snapshot!(coloured.replace('\x1b', "␛"));
+        let mut bare = String::new();
+        for (index, part) in coloured.split('\x1b').enumerate() {
+            let rest = if index == 0 {
+                part
+            } else {
+                part.split_once('m').map_or("", |(_, rest)| rest)
+            };
+            bare.push_str(rest);
+        }
+        assert_eq!(bare, plain(&sample::fork()), "colours change no text");
+    }
+
+    #[test]
+    fn tells_what_else_is_wrong_and_what_was_not_read() {
+        insta::assert_snapshot!(plain(&sample::rich()));
+    }
+
+    #[test]
+    fn tells_everything_when_verbose() {
+        insta::assert_snapshot!(text(&sample::rich(), VERBOSE));
+    }
+
+    #[test]
+    fn says_that_an_unreadable_capture_is_not_a_clean_one() {
+        let mut analysis = Analysis::default();
+        analysis.inputs.push(Input {
+            name: "tls.pcap".to_owned(),
+            format: "pcap".to_owned(),
+            packets: 90,
+            tcp_connections: 3,
+            tls_opaque: 3,
+            ..Input::default()
+        });
+        insta::assert_snapshot!(plain(&analysis));
+        analysis.inputs[0].unreadable = Some("no such file".to_owned());
+        let text = plain(&analysis);
+        assert!(
+            text.contains("No input could be read: nothing is known."),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn says_when_nothing_is_wrong() {
+        let mut analysis = sample::fork();
+        analysis.findings.clear();
+        analysis.resumes[0].findings.clear();
+        analysis.resumes[0].verdict = Verdict::Continued;
+        insta::assert_snapshot!(plain(&analysis));
+        analysis.resumes.clear();
+        let text = plain(&analysis);
+        assert!(
+            text.contains("No stream was resumed, so there was nothing to judge"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn keeps_to_a_screen_and_says_how_many_more() {
+        let mut analysis = sample::fork();
+        let resume = analysis.resumes[0].clone();
+        analysis.resumes = (1..=412)
+            .map(|number| Resume {
+                resume: number,
+                ..resume.clone()
+            })
+            .collect();
+        let short = plain(&analysis);
+        assert!(short.lines().count() < 70, "{short}");
+        assert!(short.contains("412 of 412 resumes forked."), "{short}");
+        assert!(short.contains("and 402 more"), "{short}");
+        let long = text(&analysis, VERBOSE);
+        assert!(long.contains("412. FORKED"));
+        assert!(!long.contains(" more\n"));
+    }
+
+    #[test]
+    fn puts_the_worst_first() {
+        let mut analysis = sample::rich();
+        analysis.resumes.reverse();
+        let text = plain(&analysis);
+        let (fork, lossy) = (text.find("1. FORKED"), text.find("2. LOSSY"));
+        assert!(fork.is_some() && fork < lossy, "{text}");
+    }
+
+    #[test]
+    fn fits_its_width() {
+        for width in [60, 80, 100] {
+            let style = Style { width, ..VERBOSE };
+            for line in text(&sample::rich(), style).lines() {
+                assert!(line.chars().count() <= width, "{width}: {line}");
+            }
+        }
+    }
+
+    #[test]
+    fn groups_digits() {
+        let texts = [0, 999, 1_000, 1_234_567].map(grouped);
+        assert_eq!(texts, ["0", "999", "1,000", "1,234,567"]);
+    }
+
+    proptest! {
+        #[test]
+        fn never_shows_a_raw_control_character(any in "[\\PC\\pC\\n\\x1b]{0,60}") {
+            let mut analysis = sample::rich();
+            for input in &mut analysis.inputs {
+                input.name.clone_from(&any);
+                input.damaged.clone_from(&any);
+            }
+            for resume in &mut analysis.resumes {
+                resume.session_id = any.as_str().into();
+                resume.last_event_id.clone_from(&any);
+                resume.first_event_id = Some(any.clone());
+                resume.response_session_id = Some(any.as_str().into());
+                resume.backend_before = Some(any.as_str().into());
+                resume.backend_after = Some(any.as_str().into());
+                resume.client = Some(crate::model::flow::Endpoint::Name(any.as_str().into(), 1));
+                resume.reason.clone_from(&any);
+                resume.story = vec![any.clone()];
+            }
+            for finding in &mut analysis.findings {
+                finding.session_id = any.as_str().into();
+                finding.detail.clone_from(&any);
+            }
+            for style in [Style::default(), VERBOSE] {
+                let text = text(&analysis, style);
+                prop_assert!(!text.contains(|c| c != '\n' && is_hidden(c)));
+                prop_assert!(text.lines().all(|line| line.chars().count() <= style.width));
+            }
+        }
+    }
+}

@@ -1,0 +1,392 @@
+//! The binary as a user runs it: exit codes, streams, files, headers.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+use tempfile::TempDir;
+
+fn forkscope() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_forkscope"));
+    command
+        .env_remove("NO_COLOR")
+        .env_remove("CLICOLOR_FORCE")
+        .stdin(Stdio::null());
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    forkscope().args(arguments).output().unwrap()
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().unwrap()
+}
+
+fn stdout(output: &Output) -> &str {
+    std::str::from_utf8(&output.stdout).unwrap()
+}
+
+fn stderr(output: &Output) -> &str {
+    std::str::from_utf8(&output.stderr).unwrap()
+}
+
+/// A pcap file without packets: little-endian, microseconds, Ethernet.
+fn empty_capture(folder: &TempDir) -> String {
+    let path = folder.path().join("empty.pcap");
+    let header: [u8; 24] = [
+        0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 1, 0, 0, 0,
+    ];
+    fs::write(&path, header).unwrap();
+    path.into_os_string().into_string().unwrap()
+}
+
+fn header(text: &str) -> &str {
+    let (header, _) = text.split_once('\n').unwrap();
+    assert!(!header.contains('\r'));
+    header
+}
+
+#[test]
+fn wrong_usage_exits_2_and_writes_nothing_to_stdout() {
+    for arguments in [
+        &[][..],
+        &["audit"],
+        &["audit", "--no-such-flag", "x.pcap"],
+        &["audit", "--window", "2", "x.pcap"],
+        &["audit", "--memory", "lots", "x.pcap"],
+        &["audit", "--server", "host:port", "x.pcap"],
+        &["audit", "--fail-on", "rain", "x.pcap"],
+        &["audit", "--format", "xml", "x.pcap"],
+        &["audit", "--events", "x.pcap"],
+        &["events", "--format", "json", "x.pcap"],
+        &["exchanges"],
+        &["completions", "basic"],
+        &["juggle"],
+    ] {
+        let output = run(arguments);
+        assert_eq!(code(&output), 2, "{arguments:?}");
+        assert_eq!(stdout(&output), "", "{arguments:?}");
+        assert!(!stderr(&output).is_empty(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn help_shows_examples_and_every_option() {
+    let output = run(&["audit", "--help"]);
+    assert_eq!(code(&output), 0);
+    for option in [
+        "-o, --out",
+        "--format",
+        "--fail-on",
+        "--session-header",
+        "--incarnation-header",
+        "--backend-header",
+        "--server",
+        "--all-sse",
+        "--events",
+        "--window",
+        "--require-sessions",
+        "--time",
+        "-j, --jobs",
+        "--memory",
+        "-q, --quiet",
+        "-v, --verbose",
+        "--color",
+        "Examples:",
+    ] {
+        assert!(stdout(&output).contains(option), "{option}");
+    }
+}
+
+#[test]
+fn audits_an_empty_capture_and_says_so() {
+    let folder = TempDir::new().unwrap();
+    let output = run(&["audit", &empty_capture(&folder)]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert_eq!(stderr(&output), "");
+    assert!(
+        stdout(&output).contains("No MCP session was found")
+            || stdout(&output).contains("No input")
+    );
+}
+
+#[test]
+fn requires_sessions_when_asked() {
+    let folder = TempDir::new().unwrap();
+    let output = run(&["audit", "--require-sessions", &empty_capture(&folder)]);
+    assert_eq!(code(&output), 2);
+    assert_eq!(stderr(&output), "forkscope: no MCP session was found\n");
+    assert!(!stdout(&output).is_empty());
+}
+
+#[test]
+fn writes_every_report_with_the_columns_of_the_contract() {
+    let folder = TempDir::new().unwrap();
+    let reports = folder.path().join("deep/reports");
+    let capture = empty_capture(&folder);
+    let output = run(&[
+        "audit",
+        "--events",
+        "-o",
+        reports.to_str().unwrap(),
+        &capture,
+    ]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert!(
+        !stdout(&output).is_empty(),
+        "the summary still goes to standard output"
+    );
+    let mut names: Vec<_> = fs::read_dir(&reports)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort_unstable();
+    let expected = [
+        "events.csv",
+        "findings.csv",
+        "inputs.csv",
+        "report.json",
+        "resumes.csv",
+        "segments.csv",
+        "sessions.csv",
+    ];
+    assert_eq!(names, expected);
+    for (name, columns) in [
+        ("events.csv", EVENTS),
+        ("findings.csv", FINDINGS),
+        ("inputs.csv", INPUTS),
+        ("resumes.csv", RESUMES),
+        ("segments.csv", SEGMENTS),
+        ("sessions.csv", SESSIONS),
+    ] {
+        let text = fs::read_to_string(reports.join(name)).unwrap();
+        assert_eq!(header(&text), columns, "{name}");
+    }
+    let json = fs::read_to_string(reports.join("report.json")).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["schema_version"], "1");
+    for key in ["inputs", "sessions", "anomalies"] {
+        assert!(json[key].is_array(), "{key}");
+    }
+}
+
+#[test]
+fn writes_events_only_when_asked() {
+    let folder = TempDir::new().unwrap();
+    let reports = folder.path().join("reports");
+    let capture = empty_capture(&folder);
+    let output = run(&["audit", "-q", "-o", reports.to_str().unwrap(), &capture]);
+    assert_eq!(code(&output), 0);
+    assert!(output.stdout.is_empty(), "quiet");
+    assert!(reports.join("resumes.csv").exists());
+    assert!(!reports.join("events.csv").exists());
+}
+
+#[test]
+fn formats_on_stdout_have_the_columns_of_the_contract() {
+    let folder = TempDir::new().unwrap();
+    let capture = empty_capture(&folder);
+    for (arguments, columns) in [
+        (&["audit", "--format", "csv", &capture][..], RESUMES),
+        (&["audit", "-q", "--format", "csv", &capture], RESUMES),
+        (&["events", &capture], EVENTS),
+        (&["exchanges", "--format", "csv", &capture], EXCHANGES),
+    ] {
+        let output = run(arguments);
+        assert_eq!(code(&output), 0, "{arguments:?}");
+        assert_eq!(header(stdout(&output)), columns, "{arguments:?}");
+    }
+    for arguments in [
+        ["audit", "--format", "ndjson", &capture],
+        ["events", "--format", "ndjson", &capture],
+        ["exchanges", "--format", "ndjson", &capture],
+    ] {
+        let output = run(&arguments);
+        assert_eq!((code(&output), stdout(&output)), (0, ""), "{arguments:?}");
+    }
+    let output = run(&["audit", "--format", "json", &capture]);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["totals"]["resumes"], 0);
+}
+
+#[test]
+fn an_unwritable_folder_is_one_line_and_the_summary_is_still_told() {
+    let folder = TempDir::new().unwrap();
+    let capture = empty_capture(&folder);
+    // A file where the folder should be: nobody can write there, whoever runs the test.
+    let output = run(&["audit", "-o", &capture, &capture]);
+    assert_eq!(code(&output), 2);
+    assert_eq!(stderr(&output).lines().count(), 1, "{}", stderr(&output));
+    assert!(stderr(&output).starts_with("forkscope: "));
+    assert!(stderr(&output).contains(&capture));
+    assert!(stdout(&output).contains("Found"));
+}
+
+#[test]
+fn leaves_nothing_behind_when_a_report_cannot_be_placed() {
+    let folder = TempDir::new().unwrap();
+    let capture = empty_capture(&folder);
+    let reports = folder.path().join("reports");
+    fs::create_dir_all(reports.join("resumes.csv/in-the-way")).unwrap();
+    let output = run(&["audit", "-o", reports.to_str().unwrap(), &capture]);
+    assert_eq!(code(&output), 2);
+    let names = fs::read_dir(&reports)
+        .unwrap()
+        .map(|e| e.unwrap().file_name());
+    assert_eq!(names.collect::<Vec<_>>(), ["resumes.csv"]);
+}
+
+#[test]
+fn a_closed_pipe_ends_quietly() {
+    let folder = TempDir::new().unwrap();
+    let capture = empty_capture(&folder);
+    for arguments in [
+        &["audit", &capture][..],
+        &["audit", "--format", "json", &capture],
+        &["events", &capture],
+        &["exchanges", &capture],
+        &["explain"],
+        &["completions", "bash"],
+        &["man"],
+        &["--help"],
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = forkscope()
+            .args(arguments)
+            .stdout(writer)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+            .wait_with_output()
+            .unwrap();
+        assert_eq!((code(&output), stderr(&output)), (0, ""), "{arguments:?}");
+    }
+}
+
+#[test]
+fn colours_come_when_asked_for() {
+    let folder = TempDir::new().unwrap();
+    let capture = empty_capture(&folder);
+    let escapes = |output: &Output| output.stdout.contains(&0x1b);
+    assert!(escapes(&run(&["audit", "--color", "always", &capture])));
+    assert!(!escapes(&run(&["audit", "--color", "never", &capture])));
+    assert!(
+        !escapes(&run(&["audit", &capture])),
+        "no terminal, no colours"
+    );
+}
+
+#[test]
+fn explains_every_finding() {
+    let list = run(&["explain"]);
+    assert_eq!(code(&list), 0);
+    for rule in forkscope::finding::ALL {
+        assert!(stdout(&list).contains(rule.code), "{}", rule.code);
+        let one = run(&["explain", rule.code]);
+        assert_eq!(code(&one), 0);
+        assert!(stdout(&one).starts_with(rule.code));
+    }
+    let unknown = run(&["explain", "no-such\u{1b}-finding-at-all"]);
+    assert_eq!(code(&unknown), 2);
+    assert_eq!(stdout(&unknown), "");
+    assert!(stderr(&unknown).starts_with("forkscope: no finding is named no-such\\x1b-finding"));
+}
+
+#[test]
+fn makes_completions_and_manual_pages() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let output = run(&["completions", shell]);
+        assert_eq!(code(&output), 0, "{shell}");
+        assert!(stdout(&output).contains("require-sessions"), "{shell}");
+    }
+    let page = run(&["man"]);
+    assert_eq!(code(&page), 0);
+    assert!(stdout(&page).contains(".TH forkscope 1"));
+    let page = run(&["man", "audit"]);
+    assert!(stdout(&page).contains("require\\-sessions"));
+}
+
+#[test]
+#[ignore = "reads inputs: for when the pipeline does"]
+fn an_unreadable_input_is_one_line_and_the_others_are_audited() {
+    let folder = TempDir::new().unwrap();
+    let capture = empty_capture(&folder);
+    let path = |name: &str| {
+        folder
+            .path()
+            .join(name)
+            .into_os_string()
+            .into_string()
+            .unwrap()
+    };
+    let missing = path("missing.pcap");
+    let empty = path("empty");
+    fs::write(&empty, b"").unwrap();
+    let bare = path("bare");
+    fs::create_dir(&bare).unwrap();
+    fs::write(Path::new(&bare).join("notes.txt"), "no capture").unwrap();
+    for input in [&missing, &empty, &bare] {
+        let output = run(&["audit", "--format", "json", input, &capture]);
+        assert_eq!(code(&output), 2, "{input}");
+        let said = stderr(&output);
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert!(said.starts_with(&format!("forkscope: {input}: ")), "{said}");
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let mut inputs = json["inputs"].as_array().unwrap().iter();
+        assert!(inputs.any(|row| row["input"] == capture.as_str() && row["format"] == "pcap"));
+    }
+}
+
+#[test]
+#[ignore = "reads inputs: for when the pipeline does"]
+fn a_damaged_capture_is_one_line_and_no_failure() {
+    let folder = TempDir::new().unwrap();
+    let capture = empty_capture(&folder);
+    let mut bytes = fs::read(&capture).unwrap();
+    bytes.extend([0; 10]); // a packet header cut short
+    fs::write(&capture, bytes).unwrap();
+    let output = run(&["audit", &capture]);
+    assert_eq!(code(&output), 0);
+    let said = stderr(&output);
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(
+        said.starts_with(&format!("forkscope: {capture}: ")),
+        "{said}"
+    );
+    assert!(said.contains("24"), "the offset: {said}");
+}
+
+const RESUMES: &str = "session_id,incarnation,incarnation_after,resume,verdict,confidence,reason,\
+    findings,last_event_id,first_event_id,id_scheme,events_before,events_after,\
+    events_redelivered,ids_skipped,events_dropped_by_dedup,pending_requests,answered_requests,\
+    dropped_requests,lost_requests,differing_requests,cancelled_requests,still_pending_requests,\
+    progress_tokens_left,client,server,backend_before,backend_after,protocol_version,method,\
+    status,response_session_id,last_event_time,disconnect_time,disconnect_cause,resume_time,\
+    first_event_time,silence_ms,gap_ms,retry_ms,retry_kept,response_ms,first_event_ms,incident,\
+    input,tcp_stream_before,tcp_stream,frame_before,frame";
+
+const FINDINGS: &str = "code,severity,confidence,evidence,session_id,incarnation,resume,time,\
+    detail,client,server,input,tcp_stream,frame,wireshark_filter";
+
+const SESSIONS: &str = "session_id,incarnation,service,client,protocol_version,client_name,\
+    server_name,first_time,last_time,streams,segments,events,resumes,continued,empty,replayed,\
+    lossy,ignored,forked,rejected,failed,indeterminate,id_scheme,end,findings";
+
+const SEGMENTS: &str = "session_id,incarnation,stream,segment,client,server,backend,method,\
+    status,last_event_id,open_time,first_event_time,last_event_time,end_time,end_cause,events,\
+    first_event_id,last_id,bytes,partial_event_bytes,holes,input,tcp_stream,frame,end_frame";
+
+const INPUTS: &str = "input,format,link_types,packets,bytes,first_time,last_time,\
+    tcp_connections,http_exchanges,sse_events,sessions,resumes,sessionless,legacy_sessions,\
+    refused_ids,tls_opaque,holes,hole_bytes,truncated_packets,damaged";
+
+const EVENTS: &str = "session_id,incarnation,stream,segment,exchange,client,server,method,\
+    request_time,last_event_id,index,time,event_id,effective_id,event_type,retry_ms,data_bytes,\
+    data_hash,message,jsonrpc_id,jsonrpc_method,progress_token,input,tcp_stream,frame";
+
+const EXCHANGES: &str = "exchange,session_id,vantage,client,server,http_version,method,target,\
+    status,protocol_version,last_event_id,content_type,request_time,response_time,end_time,\
+    end_cause,request_bytes,response_bytes,jsonrpc_id,jsonrpc_method,holes,input,tcp_stream,frame";
