@@ -63,6 +63,10 @@ fn arrows_are_found_however_they_are_written() {
     assert_eq!(arrows("use forkscope::http;"), ["forkscope"]);
     assert_eq!(arrows("use crate::*;"), ["*"]);
     assert!(arrows("use crate::{model::a, limits::Limits, anomaly, error::Error};").is_empty());
+    assert_eq!(
+        arrows("macro_rules! m { () => { super::super::http } } use super::super::http;"),
+        ["http"]
+    );
     assert!(arrows("use crate::tcp::x; use super::reorder; use self::y;").is_empty());
     assert!(
         arrows("#[cfg(test)] mod tests { use super::*; use super::super::reorder; }").is_empty()
@@ -117,19 +121,25 @@ fn imports(module: &[String], text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     // For each open brace, whether it is an inline module's.
     let mut braces: Vec<bool> = Vec::new();
+    // Depth of braces at which a macro's rules began: `super` in them means another place.
+    let mut rules: Option<usize> = None;
     let mut i = 0;
     while i < tokens.len() {
         let (line, token) = &tokens[i];
         match token.as_str() {
+            "macro_rules" => rules = rules.or(Some(braces.len())),
             "{" => braces.push(i >= 2 && word(i - 2) == "mod"),
             "}" => {
                 braces.pop();
+                if rules == Some(braces.len()) {
+                    rules = None;
+                }
             }
             "crate" if word(i + 1) == "::" => {
                 tops(&tokens, i + 2, &mut found);
             }
             "forkscope" if word(i + 1) == "::" => found.push((*line, "forkscope".to_owned())),
-            "super" if i == 0 || word(i - 1) != "::" => {
+            "super" if rules.is_none() && (i == 0 || word(i - 1) != "::") => {
                 let mut ups = 1;
                 let mut next = i + 1;
                 while word(next) == "::" && word(next + 1) == "super" {

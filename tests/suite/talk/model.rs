@@ -14,6 +14,8 @@ pub(crate) struct Talk {
     pub(crate) expectations: Vec<Expectation>,
     /// What replaces expectations when the road is a HAR.
     pub(crate) har_expectations: Vec<Expectation>,
+    /// What an audit would have to know to meet the expectations: it does not, and says less.
+    pub(crate) beyond: Option<String>,
     /// Why no HAR can carry it.
     pub(crate) har_skip: Option<String>,
 }

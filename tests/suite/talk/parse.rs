@@ -24,6 +24,7 @@ pub(crate) fn parse(name: &str, text: &str) -> Result<Talk, String> {
             options: Vec::new(),
             expectations: Vec::new(),
             har_expectations: Vec::new(),
+            beyond: None,
             har_skip: None,
         },
         now: 0,
@@ -87,6 +88,7 @@ impl Parser {
                 .talk
                 .expectations
                 .push(Expectation::parse(&plain[1..])?),
+            ("beyond", Some(what)) => self.talk.beyond = Some(what.to_owned()),
             ("har", Some("expect")) => self
                 .talk
                 .har_expectations
@@ -202,7 +204,11 @@ impl Parser {
             return Err("ask in which session?".to_owned());
         };
         let (session, id) = what.text.split_once('#').ok_or("ask SESSION#ID")?;
-        let mut ask = self::words(&format!("POST list#{id} sid {session}"))?;
+        let mut ask = self::words(&format!("POST list#{id} sid"))?;
+        ask.push(Word {
+            text: session.to_owned(),
+            quoted: what.quoted,
+        });
         ask.extend_from_slice(rest);
         let act = self.client(connection, &ask)?;
         self.step(connection, act, false, false);
