@@ -1,11 +1,26 @@
-//! One suite: everything that is tested from outside.
-
+//! The one integration suite: conversations as text, real captures, the command line, the layers of
+//! the code.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "a test fails by panicking, its helpers too"
+    reason = "a broken fixture or a broken harness is best told by the panic that names it"
 )]
 
+// Conversations as text and how they become captures.
+mod talk;
+
+// Every talk of fixtures/talks, over every road, impaired and with packets lost.
+mod talks;
+
+// Every capture of fixtures/real, held against its known answer.
+mod real;
+
+// Which part of src/ may import which.
+mod layers;
+
+// The binary as people run it: arguments, exit codes, what goes where.
 mod cli;
+
+// Pages and reports that are generated from the code, held against the committed ones.
 mod docs;

@@ -1,0 +1,384 @@
+//! Every talk of fixtures/talks, over every road, impaired and with packets lost.
+
+use crate::talk::{
+    expect::{self, essence, failures, fingerprint, for_har},
+    impair::{any, impair},
+    model::Talk,
+    parse::parse,
+    render_har,
+    render_pcap::{Link, Pcap, render},
+    render_pcapng,
+    tcp::{Packet, packets},
+};
+use forkscope::{
+    model::{analysis::Analysis, verdict::Verdict},
+    pipeline::{Options, Progress, run},
+};
+use proptest::test_runner::{Config, TestCaseError, TestRunner};
+use std::{
+    collections::BTreeMap,
+    fmt::Write,
+    fs,
+    net::{IpAddr, Ipv4Addr},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// Every packet road gives the same report, and it is the one expected.
+#[test]
+fn every_talk_gives_one_report_on_every_road_of_packets() {
+    let mut bad = String::new();
+    for talk in talks() {
+        let packets = packets(&talk);
+        let mut first: Option<(&str, String)> = None;
+        for (road, bytes) in roads(&talk, &packets) {
+            let analysis = audit(&talk, &bytes);
+            let print = fingerprint(&analysis);
+            match &first {
+                None => {
+                    let failures = failures(&talk.expectations, &analysis, true);
+                    if talk.beyond.is_some() && failures.is_empty() {
+                        let _ = writeln!(bad, "{}: no longer beyond it", talk.name);
+                    }
+                    for failure in failures.iter().filter(|_| talk.beyond.is_none()) {
+                        let _ = writeln!(bad, "{}: {failure}", talk.name);
+                    }
+                    first = Some((road, print));
+                }
+                Some((faithful, want)) if *want != print => {
+                    let _ = writeln!(
+                        bad,
+                        "{}: {road} differs from {faithful}:\n{print}---\n{want}",
+                        talk.name
+                    );
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    assert!(bad.is_empty(), "\n{bad}");
+}
+
+/// A HAR of the same conversation gives the same, but for what it cannot carry.
+#[test]
+fn every_talk_gives_its_report_as_a_har() {
+    let mut bad = String::new();
+    for talk in talks()
+        .iter()
+        .filter(|t| t.har_skip.is_none() && t.beyond.is_none())
+    {
+        let analysis = audit(talk, &render_har::render(talk));
+        for failure in failures(&for_har(talk), &analysis, false) {
+            let _ = writeln!(bad, "{}: {failure}", talk.name);
+        }
+    }
+    assert!(bad.is_empty(), "\n{bad}");
+}
+
+/// Cuts, retransmissions, overlaps, delays and copies of packets change no resume.
+#[test]
+fn what_networks_do_to_packets_changes_no_resume() {
+    let mut bad = String::new();
+    let mut compared = 0;
+    for talk in talks() {
+        let clean = packets(&talk);
+        let want = essences(&audit(&talk, &pcap(&talk, &clean)));
+        compared += want.len();
+        let mut runner = TestRunner::new_with_rng(
+            Config {
+                cases: CASES,
+                max_shrink_iters: 200,
+                failure_persistence: None,
+                ..Config::default()
+            },
+            proptest::test_runner::TestRng::deterministic_rng(
+                proptest::test_runner::RngAlgorithm::ChaCha,
+            ),
+        );
+        let result = runner.run(&any(), |how| {
+            let got = essences(&audit(&talk, &pcap(&talk, &impair(clean.clone(), &how))));
+            if got == want {
+                Ok(())
+            } else {
+                Err(TestCaseError::fail(format!("{got:#?}\nwant {want:#?}")))
+            }
+        });
+        if let Err(error) = result {
+            let _ = writeln!(bad, "{}: {error}", talk.name);
+        }
+    }
+    assert!(bad.is_empty(), "\n{bad}");
+    assert!(compared > 0, "no resume to compare");
+}
+
+/// Packets missing from a capture may weaken a verdict, never sharpen it into an accusation.
+#[test]
+fn packets_missing_from_the_capture_accuse_nobody() {
+    let mut bad = String::new();
+    let mut judged = 0;
+    for talk in talks().iter().filter(|t| t.beyond.is_none()) {
+        let clean = packets(talk);
+        let whole = audit(talk, &pcap(talk, &clean));
+        let data: Vec<usize> = (0..clean.len())
+            .filter(|i| !clean[*i].payload.is_empty())
+            .collect();
+        let step = data.len().div_ceil(LOSSES).max(1);
+        for lost in data.iter().step_by(step) {
+            let mut some = clean.clone();
+            some.remove(*lost);
+            for got in &audit(talk, &pcap(talk, &some)).resumes {
+                judged += 1;
+                let want = whole.resumes.iter().find(|r| {
+                    r.resume_time == got.resume_time
+                        && r.session_id == got.session_id
+                        && r.last_event_id == got.last_event_id
+                });
+                let accuses = [
+                    Verdict::Forked,
+                    Verdict::Lossy,
+                    Verdict::Ignored,
+                    Verdict::Replayed,
+                ]
+                .contains(&got.verdict);
+                let known = want.is_some_and(|w| {
+                    w.verdict == got.verdict
+                        || (w.verdict == Verdict::Forked && got.verdict == Verdict::Replayed)
+                });
+                if accuses && !known {
+                    let _ = writeln!(
+                        bad,
+                        "{}: without frame {}: {} ({}), whole: {:?}",
+                        talk.name,
+                        lost + 1,
+                        essence(got),
+                        got.reason,
+                        want.map(|w| w.verdict.name())
+                    );
+                }
+            }
+        }
+    }
+    assert!(bad.is_empty(), "\n{bad}");
+    assert!(judged > 0, "no resume was judged");
+}
+
+/// A misspelt code in an expectation would hold for ever.
+#[test]
+fn talks_name_only_codes_of_the_registry() {
+    for talk in talks().iter().filter(|t| t.beyond.is_none()) {
+        for code in expect::codes(&talk.expectations)
+            .into_iter()
+            .chain(expect::codes(&talk.har_expectations))
+        {
+            assert!(
+                forkscope::finding::by_code(code).is_some(),
+                "{}: no finding is called {code}",
+                talk.name
+            );
+        }
+    }
+}
+
+/// The harness itself, as Wireshark's own engine sees it: good checksums, nothing to remark on
+/// the TCP of whole captures, and the HTTP that the talks wrote. All talks go into one file a
+/// road, each with clients of its own.
+#[test]
+fn tshark_reads_the_rendered_captures_as_they_were_meant() {
+    if Command::new("tshark").arg("--version").output().is_err() {
+        assert!(
+            std::env::var_os("CI").is_none(),
+            "tshark is missing, and with it the check of the harness"
+        );
+        return;
+    }
+    let mut talks = talks();
+    talks.retain(|t| t.steps.iter().all(|s| !s.lost));
+    let mut files: BTreeMap<&str, Vec<u8>> = BTreeMap::new();
+    // Of every frame: its talk, and the methods of the requests that begin and end in it.
+    let mut want: Vec<(&str, String)> = Vec::new();
+    for (index, talk) in talks.iter_mut().enumerate() {
+        for connection in &mut talk.connections {
+            if let IpAddr::V4(ip) = connection.client.ip() {
+                let [a, _, c, d] = ip.octets();
+                let own = u8::try_from(index + 1).unwrap();
+                connection.client.set_ip(Ipv4Addr::new(a, own, c, d).into());
+            }
+        }
+        for (road, bytes) in roads(talk, &packets(talk)) {
+            let file = files.entry(road).or_default();
+            // Sections of pcapng follow each other; pcap has one head.
+            let head = if file.is_empty() || road == "pcapng" {
+                0
+            } else {
+                24
+            };
+            file.extend(&bytes[head..]);
+        }
+    }
+    for talk in &talks {
+        for packet in packets(talk) {
+            let method = String::from_utf8_lossy(&packet.payload)
+                .split(' ')
+                .next()
+                .filter(|m| ["GET", "POST", "DELETE"].contains(m))
+                .unwrap_or_default()
+                .to_owned();
+            want.push((&talk.name, method));
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for (road, bytes) in files {
+        let path = folder.path().join("talks");
+        fs::write(&path, bytes).unwrap();
+        let frames = tshark(&path);
+        assert_eq!(frames.len(), want.len(), "{road}: frames");
+        for (frame, (talk, method)) in frames.iter().zip(&want) {
+            // Number, checksum of TCP (1 is good), remarks on TCP, malformed, method.
+            let fields: Vec<&str> = frame.split('\t').collect();
+            assert_eq!(fields[1], "1", "{talk}, {road}: {frame}");
+            assert_eq!(fields[2], "", "{talk}, {road}: {frame}");
+            assert_eq!(fields[3], "", "{talk}, {road}: {frame}");
+            assert_eq!(fields[4], method, "{talk}, {road}: {frame}");
+        }
+    }
+}
+
+/// A rendered HAR is JSON with an entry a request.
+#[test]
+fn hars_have_an_entry_for_each_request() {
+    for talk in talks().iter().filter(|t| t.har_skip.is_none()) {
+        let har: serde_json::Value = serde_json::from_slice(&render_har::render(talk)).unwrap();
+        let entries = har["log"]["entries"].as_array().unwrap();
+        let requests = talk
+            .steps
+            .iter()
+            .filter(|s| matches!(s.act, crate::talk::model::Act::Request(_)))
+            .count();
+        assert_eq!(entries.len(), requests, "{}", talk.name);
+        for entry in entries {
+            let status = entry["response"]["status"].as_u64().unwrap();
+            let whole = entry["response"]["content"]["text"].is_string();
+            let cut = !entry["response"]["_error"].is_null();
+            assert!(!(whole && cut), "{}: {entry}", talk.name);
+            assert!(status != 0 || !whole, "{}: {entry}", talk.name);
+        }
+    }
+}
+
+fn roads(talk: &Talk, packets: &[Packet]) -> Vec<(&'static str, Vec<u8>)> {
+    let pcap = |link, big_endian, nanoseconds| {
+        render(
+            talk,
+            packets,
+            Pcap {
+                link,
+                big_endian,
+                nanoseconds,
+            },
+        )
+    };
+    vec![
+        ("pcap", pcap(Link::Ethernet, false, false)),
+        ("pcap, big-endian, ns", pcap(Link::Ethernet, true, true)),
+        ("pcap, ns", pcap(Link::Ethernet, false, true)),
+        ("pcap, big-endian, raw IP", pcap(Link::Raw, true, false)),
+        ("pcapng", render_pcapng::render(talk, packets)),
+    ]
+}
+
+fn pcap(talk: &Talk, packets: &[Packet]) -> Vec<u8> {
+    let plain = Pcap {
+        link: Link::Ethernet,
+        big_endian: false,
+        nanoseconds: false,
+    };
+    render(talk, packets, plain)
+}
+
+fn audit(talk: &Talk, capture: &[u8]) -> Analysis {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("talk");
+    fs::write(&path, capture).unwrap();
+    let mut options = Options {
+        inputs: vec![path.to_str().unwrap().to_owned()],
+        jobs: 1,
+        ..Options::default()
+    };
+    for (key, value) in &talk.options {
+        match key.as_str() {
+            "session-header" => options.session_header.clone_from(value),
+            "incarnation-header" => options.incarnation_header = Some(value.clone()),
+            "backend-header" => options.backend_headers.push(value.clone()),
+            "all-sse" => options.all_sse = true,
+            other => panic!("{}: no option {other}", talk.name),
+        }
+    }
+    let analysis = run(&options, &Progress::default()).unwrap();
+    assert!(
+        analysis.inputs.iter().all(|i| i.unreadable.is_none()),
+        "{}: {:?}",
+        talk.name,
+        analysis.inputs
+    );
+    analysis
+}
+
+fn essences(analysis: &Analysis) -> Vec<String> {
+    analysis.resumes.iter().map(essence).collect()
+}
+
+fn talks() -> Vec<Talk> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/talks");
+    let mut paths: Vec<PathBuf> = fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|e| e == "talk"))
+        .collect();
+    paths.sort();
+    assert!(!paths.is_empty(), "no talks in {}", folder.display());
+    // FORKSCOPE_TALK=name picks some while one is being written.
+    let only = std::env::var("FORKSCOPE_TALK").unwrap_or_default();
+    paths
+        .iter()
+        .filter(|path| path.to_string_lossy().contains(&only))
+        .map(|path| {
+            let name = path.file_stem().unwrap().to_string_lossy();
+            parse(&name, &fs::read_to_string(path).unwrap()).unwrap_or_else(|e| panic!("{e}"))
+        })
+        .collect()
+}
+
+/// Number, checksum state, remarks on TCP, malformation and HTTP method of every frame.
+fn tshark(path: &Path) -> Vec<String> {
+    let output = Command::new("tshark")
+        .args(["-n", "-o", "tcp.check_checksum:TRUE", "-r"])
+        .arg(path)
+        .args([
+            "-T",
+            "fields",
+            "-e",
+            "frame.number",
+            "-e",
+            "tcp.checksum.status",
+        ])
+        .args(["-e", "tcp.analysis.flags", "-e", "_ws.malformed"])
+        .args(["-e", "http.request.method"])
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "tshark: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout)
+        .unwrap()
+        .lines()
+        .map(str::to_owned)
+        .collect()
+}
+
+/// Random impairments of each talk.
+const CASES: u32 = 16;
+
+/// Packets of each talk that are left out, one at a time.
+const LOSSES: usize = 24;
