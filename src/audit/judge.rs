@@ -5,8 +5,10 @@
 //! ever delivered the ids that seem to be skipped.
 
 use super::{
+    id::Number,
     ledger::{Ledger, Log, agrees, differs},
     order::{Relation, compare},
+    owed::{patience, retry_before, stream_pending},
 };
 use crate::model::{
     case::{Fork, Sequence},
@@ -14,7 +16,7 @@ use crate::model::{
     exchange::{Answer, EndCause, Exchange, Media, Part, Source, Window},
     message::MessageKind,
     session::{EventRef, Resumption, Session, Stream},
-    time::{Span, Timestamp},
+    time::Span,
     verdict::{Confidence, IdScheme, Verdict},
 };
 use std::collections::BTreeSet;
@@ -67,9 +69,6 @@ pub struct Decision {
     /// The incarnation of the cursor.
     pub incarnation: u32,
 }
-
-/// How long a client must wait before "nothing came" means something.
-const PATIENCE: Span = Span::from_secs(10);
 
 /// Ids named in a row at most.
 const NAMED: usize = 8;
@@ -241,7 +240,7 @@ impl<'a> Bench<'a> {
         stream.segments.iter().any(|&segment| {
             self.session
                 .exchange(segment, self.exchanges)
-                .is_some_and(|e| e.body_has_hole())
+                .is_some_and(Exchange::body_has_hole)
         })
     }
 
@@ -441,7 +440,7 @@ impl<'a> View<'_, 'a> {
                     Verdict::Ignored,
                     Confidence::High,
                     &format!("the server ended it without {owed}"),
-                )
+                );
             }
             EndCause::ClientFin | EndCause::ClientRst | EndCause::StreamReset if patient => say(
                 Verdict::Ignored,
@@ -458,7 +457,7 @@ impl<'a> View<'_, 'a> {
                     Verdict::Ignored,
                     Confidence::Medium,
                     &format!("it ended without {owed}"),
-                )
+                );
             }
             _ => say(
                 Verdict::Indeterminate,
@@ -798,10 +797,19 @@ impl<'a> View<'_, 'a> {
         if self.log_is_torn() {
             return;
         }
-        let mut brought: BTreeSet<u128> = BTreeSet::new();
-        let session = self.bench.session;
-        for segment in &session.segments {
-            let Some(exchange) = self.bench.exchanges.get(segment.exchange as usize) else {
+        // By whoever shares the log: segments of this incarnation, and those that come later.
+        let mut brought: BTreeSet<u128> = ledger
+            .brought_elsewhere(self.cursor, &from, &to)
+            .filter_map(|number| Number::Small(number).minus(&from))
+            .collect();
+        for (index, segment) in self.bench.session.segments.iter().enumerate() {
+            let index = u32::try_from(index).unwrap_or(u32::MAX);
+            let same_log = ledger
+                .entered(index)
+                .is_none_or(|incarnation| incarnation == self.log.incarnation)
+                && (self.log.shared || self.log.stream == Some(segment.stream));
+            let exchange = self.bench.exchanges.get(segment.exchange as usize);
+            let Some(exchange) = exchange.filter(|_| same_log) else {
                 continue;
             };
             for event in &exchange.events {
@@ -1088,72 +1096,6 @@ impl<'a> View<'_, 'a> {
             decision.reason = "the cursor was not seen; what came is behind it".to_owned();
         }
     }
-}
-
-/// How long a client must wait on a stream before silence counts: 10 s, or twice its `retry`.
-#[must_use]
-pub fn patience(retry: Option<u32>) -> Span {
-    let doubled = Span::from_millis(i64::from(retry.unwrap_or(0))).doubled();
-    PATIENCE.max(doubled)
-}
-
-/// The `retry` in force on a stream at a time: the last one it carried.
-#[must_use]
-pub fn retry_before(
-    session: &Session,
-    exchanges: &[Exchange],
-    stream: Option<u32>,
-    time: Timestamp,
-) -> Option<u32> {
-    let stream = session.streams.get(stream? as usize)?;
-    stream.segments.iter().rev().find_map(|&segment| {
-        let exchange = session.exchange(segment, exchanges)?;
-        exchange
-            .events
-            .iter()
-            .rev()
-            .filter(|event| event.time < time)
-            .find_map(|event| event.retry)
-    })
-}
-
-/// Whether the response that a stream owes may yet come: a segment of it is open, the last was seen
-/// less than the patience before the evidence ends, or a hole covers one.
-#[must_use]
-pub fn stream_pending(
-    session: &Session,
-    exchanges: &[Exchange],
-    stream: &Stream,
-    window: Window,
-) -> bool {
-    let segments = || {
-        stream
-            .segments
-            .iter()
-            .filter_map(|&segment| session.exchange(segment, exchanges))
-    };
-    let resumes = session.resumes.iter().filter(|resume| {
-        resume.stream.is_some_and(|index| {
-            session
-                .streams
-                .get(index as usize)
-                .is_some_and(|other| std::ptr::eq(other, stream))
-        })
-    });
-    let answers = resumes.filter_map(|resume| exchanges.get(resume.exchange as usize));
-    let retry = segments()
-        .flat_map(|exchange| &exchange.events)
-        .filter_map(|event| event.retry)
-        .next_back();
-    let last = segments()
-        .chain(answers.clone())
-        .map(|exchange| exchange.end.time)
-        .max();
-    segments().any(|exchange| exchange.is_open() || exchange.body_has_hole())
-        || answers
-            .clone()
-            .any(|exchange| exchange.has_hole(Part::ResponseHead) || exchange.is_open())
-        || last.is_some_and(|last| window.left_after(last) < patience(retry))
 }
 
 /// An event's id as it is shown, or what it is.

@@ -1,7 +1,9 @@
 //! What a session has been seen to deliver: every id with its payloads, by stream and incarnation.
 
-use super::order::{Orders, Standing};
-use crate::audit::id::Number;
+use super::{
+    id::Number,
+    order::{Orders, Standing},
+};
 use crate::model::{
     event::Event,
     exchange::Exchange,
@@ -158,6 +160,26 @@ impl<'a> Ledger<'a> {
             .copied()
             .unwrap_or(0)
             .max(1)
+    }
+
+    /// The incarnation of a segment, when it was entered already.
+    #[must_use]
+    pub fn entered(&self, segment: u32) -> Option<u32> {
+        self.incarnation_of
+            .get(segment as usize)
+            .copied()
+            .filter(|&incarnation| incarnation > 0)
+    }
+
+    /// Numbers strictly between two that other sessions brought, where all sessions of the service
+    /// share the counter of `id`.
+    pub fn brought_elsewhere(
+        &self,
+        id: &str,
+        from: &Number,
+        to: &Number,
+    ) -> impl Iterator<Item = u128> + '_ {
+        self.orders.shared_between(self.service, id, from, to)
     }
 
     /// Where an id stands in the order of its service.

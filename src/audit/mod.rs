@@ -5,6 +5,7 @@ pub mod id;
 pub mod judge;
 pub mod ledger;
 pub mod order;
+mod owed;
 pub mod refusal;
 pub mod request;
 mod row;
@@ -139,14 +140,14 @@ impl Services {
             let Some(session) = grouping.sessions.get(other) else {
                 continue;
             };
-            let successes = session
+            let mut successes = session
                 .exchanges
                 .iter()
                 .filter_map(|&number| exchanges.get(number as usize))
                 .filter(|exchange| exchange.answer() == Answer::Success);
             neighbours
                 .served_at
-                .extend(successes.last().map(Exchange::time));
+                .extend(successes.next_back().map(Exchange::time));
             neighbours.initialized_at.extend(
                 session
                     .issued_by

@@ -18,6 +18,8 @@ use std::{
 #[derive(Debug, Default)]
 pub struct Orders {
     shapes: HashMap<(u32, Shape), Learnt, RandomState>,
+    /// Numbers of counters that all sessions of a service share (no id occurs in two of them).
+    wide: BTreeMap<(u32, Shape), BTreeSet<u128>>,
 }
 
 /// The order of the ids of one shape.
@@ -84,6 +86,7 @@ impl Orders {
             }
         }
         let mut orders = Self {
+            wide: BTreeMap::new(),
             shapes: shapes
                 .into_iter()
                 .map(|(shape, statistics)| (shape, statistics.conclude()))
@@ -129,6 +132,26 @@ impl Orders {
         )
     }
 
+    /// Numbers strictly between two of a counter that all sessions of the service share; none when
+    /// sessions count for themselves.
+    pub fn shared_between(
+        &self,
+        service: u32,
+        id: &str,
+        from: &Number,
+        to: &Number,
+    ) -> impl Iterator<Item = u128> + '_ {
+        let range = match (from, to) {
+            (Number::Small(from), Number::Small(to)) if from < to => Some(from + 1..*to),
+            _ => None,
+        };
+        self.wide
+            .get(&(service, Parts::of(id).shape()))
+            .zip(range)
+            .into_iter()
+            .flat_map(|(numbers, range)| numbers.range(range).copied())
+    }
+
     /// Second pass: with the number known, steps of 1 prove a dense counter, jumps that no other
     /// stream fills disprove it.
     fn count_steps(&mut self, sessions: &[Session], service_of: &[u32], exchanges: &[Exchange]) {
@@ -172,6 +195,10 @@ impl Orders {
             }
         }
         self.judge_jumps(&jumps, sessions, service_of, exchanges);
+        #[expect(
+            clippy::iter_over_hash_type,
+            reason = "each shape is concluded by itself"
+        )]
         for learnt in self.shapes.values_mut() {
             let numeric = learnt.scheme == IdScheme::Sparse;
             if numeric
@@ -232,6 +259,11 @@ impl Orders {
                 && let Some(learnt) = self.shapes.get_mut(&(jump.service, jump.shape.clone()))
             {
                 learnt.jumps += 1;
+            }
+        }
+        for (place, numbers) in numbers {
+            if !numbers.in_two_sessions {
+                self.wide.insert(place, numbers.of_service);
             }
         }
     }

@@ -114,7 +114,39 @@ pub fn refusals(
             }
         }
     }
+    runs.extend(revived_after_delete(&steps, deleted, incarnation_at, &runs));
+    runs.sort_by_key(|run| run.time);
     runs
+}
+
+/// A success after a good DELETE, where no refusal between them tells of it.
+fn revived_after_delete(
+    steps: &[Step<'_>],
+    deleted: Option<Timestamp>,
+    incarnation_at: &dyn Fn(Timestamp) -> u32,
+    runs: &[Refusal],
+) -> Option<Refusal> {
+    let deleted = deleted?;
+    let told = runs.iter().any(|run| run.kind == RefusalKind::Revived);
+    let step = steps.iter().find(|step| {
+        step.time > deleted
+            && step.outcome == Outcome::Success
+            && step.exchange.method() != "DELETE"
+    })?;
+    (!told && !step.exchange.is_initialize()).then(|| Refusal {
+        kind: RefusalKind::Revived,
+        misleading: false,
+        status: step.exchange.status().unwrap_or(0),
+        count: 1,
+        context: "served after a good DELETE".to_owned(),
+        time: step.time,
+        last: step.time,
+        place: step.exchange.place,
+        resumes: step.resume.into_iter().collect(),
+        client: step.exchange.client.clone(),
+        server: step.exchange.server.clone(),
+        incarnation: incarnation_at(step.time),
+    })
 }
 
 fn steps<'a>(
@@ -161,11 +193,7 @@ fn steps<'a>(
         .skip(tail)
         .filter(|step| is_error(step))
         .count();
-    let only = steps
-        .iter()
-        .skip(tail)
-        .filter(answered)
-        .all(|step| is_error(step));
+    let only = steps.iter().skip(tail).filter(answered).all(&is_error);
     let first = steps
         .iter()
         .skip(tail)
@@ -218,9 +246,9 @@ fn classify(
     let quiet_get =
         step.exchange.method() == "GET" && matches!(step.exchange.status(), Some(400 | 409));
     if quiet_get {
-        let posts_succeed = steps
-            .iter()
-            .any(|other| succeeds(&other) && other.exchange.method() == "POST");
+        // While POSTs succeed: afterwards too, or the session was simply gone.
+        let posts_succeed =
+            after().any(|other| succeeds(&other) && other.exchange.method() == "POST");
         let posts_refused = steps
             .iter()
             .any(|other| other.outcome == Outcome::Refused && other.exchange.method() == "POST");
@@ -263,7 +291,11 @@ fn classify(
         let log_goes_on = after().any(|later| {
             succeeds(&later)
                 && later.exchange.cursor().is_some()
-                && later.exchange.events.iter().any(|e| e.is_message())
+                && later
+                    .exchange
+                    .events
+                    .iter()
+                    .any(super::super::model::event::Event::is_message)
         });
         return Some(if close || log_goes_on {
             RefusalKind::Misrouted
@@ -349,7 +381,8 @@ fn deleted_at(session: &Session, exchanges: &[Exchange]) -> Option<Timestamp> {
         .find(|exchange| {
             exchange.method() == "DELETE" && matches!(exchange.status(), Some(200..=299))
         })
-        .map(Exchange::time)
+        .and_then(|exchange| exchange.response.as_ref())
+        .map(|response| response.time)
 }
 
 /// Statuses other than 404 and 410 do not tell a client to start over (MCP 2025-11-25, "Session

@@ -1,6 +1,6 @@
 //! Requests and what became of them: who was pending at a cut, who was answered later, who is lost.
 
-use super::judge::stream_pending;
+use super::owed::stream_pending;
 use crate::model::{
     analysis::RequestFates,
     exchange::{EndCause, Exchange, Window},

@@ -1,6 +1,6 @@
 //! Facts → rows of the reports, typed.
 
-use super::judge::{Decision, retry_before};
+use super::{judge::Decision, owed::retry_before};
 use crate::model::{
     analysis::{RequestFates, Resume, SegmentRow, SessionRow},
     case::{RefusalKind, ResumeCase, SessionCase},

@@ -121,53 +121,49 @@ const LONGEST: usize = 64;
 mod tests {
     use super::*;
 
-    static FORK: Rule = Rule {
-        code: "sequence-regression",
-        severity: Severity::Fork,
-        clause: "basic/transports, Resumability",
-        revisions: "all with resumption",
-        doc: "## What it reports\n\nThe first message of a resume\nis old.\n\n## Why it matters\n\nLoss.\n",
-    };
-    static INFO: Rule = Rule {
-        code: "cut-by-timer",
-        severity: Severity::Info,
-        clause: "none",
-        revisions: "all",
-        doc: "## What it reports\n\nA timer.\n",
-    };
+    fn rule(code: &str) -> &'static Rule {
+        forkscope::finding::by_code(code).unwrap()
+    }
 
     #[test]
     fn lists_worst_first_with_summaries() {
         let mut page = Page::new(80, false);
-        list(&[&INFO, &FORK], &mut page);
-        assert_eq!(
-            page.into_text(),
-            "fork\n  sequence-regression\n      The first message of a resume is old.\n\ninfo\n  \
-             cut-by-timer\n      A timer.\n"
+        list(&[rule("session-lost"), rule("missing-id")], &mut page);
+        let text = page.into_text();
+        assert!(
+            text.starts_with("fork\n  missing-id\n      The first message of"),
+            "{text}"
+        );
+        assert!(
+            text.contains("\n\ninfo\n  session-lost\n      The session was refused"),
+            "{text}"
         );
     }
 
     #[test]
     fn explains_whole() {
         let mut page = Page::new(80, false);
-        whole(&FORK, &mut page);
+        whole(rule("sequence-regression"), &mut page);
         let text = page.into_text();
         assert!(
             text.starts_with("sequence-regression\n  severity   fork, at worst\n"),
             "{text}"
         );
-        assert!(text.contains("\nWhy it matters\n\n  Loss.\n"), "{text}");
+        assert!(
+            text.contains("\nWhy it matters\n\n  A client that resumes"),
+            "{text}"
+        );
     }
 
     #[test]
     fn suggests_the_nearest_code() {
-        let rules = [&FORK, &INFO];
+        let rules = [rule("sequence-regression"), rule("cursor-dropped")];
         assert_eq!(
             nearest(&rules, "sequence-regresion"),
             Some("sequence-regression")
         );
         assert_eq!(nearest(&rules, "Regression"), Some("sequence-regression"));
-        assert_eq!(nearest(&rules, "cut_by_timer"), Some("cut-by-timer"));
+        assert_eq!(nearest(&rules, "cursor_dropped"), Some("cursor-dropped"));
         assert_eq!(nearest(&rules, "banana"), None);
         assert!(unknown(&rules, "\x1b[31m").contains("\\x1b[31m; forkscope explain lists"));
     }

@@ -135,6 +135,7 @@ pub struct Findings<'a> {
 }
 
 /// Where a finding that is on no resume stands.
+#[derive(Clone, Copy)]
 struct Around<'a> {
     incarnation: u32,
     resume: Option<u32>,

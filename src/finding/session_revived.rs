@@ -59,7 +59,11 @@ fn check(case: &SessionCase, out: &mut Findings<'_>) {
             Severity::Warning,
             Confidence::High,
             "status",
-            format!("refused with {}, served again later", run.status),
+            if run.context.starts_with("served") {
+                run.context.clone()
+            } else {
+                format!("refused with {}, served again later", run.status)
+            },
         );
     }
 }

@@ -11,7 +11,10 @@ use crate::model::{
     session::{Grouping, RefusedId, Role, Session},
 };
 use foldhash::fast::RandomState;
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 type Map<K, V> = HashMap<K, V, RandomState>;
 
@@ -129,7 +132,7 @@ pub fn session_id(exchange: &Exchange) -> Option<Arc<str>> {
 struct RealIds {
     by_service: Map<(Arc<str>, Arc<str>), ()>,
     /// Services an id is known under, for exchanges whose own service is not known.
-    services: Map<Arc<str>, Vec<Arc<str>>>,
+    services: BTreeMap<Arc<str>, Vec<Arc<str>>>,
 }
 
 impl RealIds {
@@ -150,7 +153,7 @@ impl RealIds {
 fn real_ids(exchanges: &[Exchange], services: &[Arc<str>], grouping: &Grouping) -> RealIds {
     let mut real = RealIds {
         by_service: Map::default(),
-        services: Map::default(),
+        services: BTreeMap::new(),
     };
     for (number, exchange) in exchanges.iter().enumerate() {
         if grouping.role_of.get(number) != Some(&Role::Other)

@@ -1,7 +1,7 @@
 //! One TCP connection → exchanges: joins the TCP, HTTP and SSE stages, and adds what only the
 //! connection knows: which events the client got, and who hung up.
 
-use super::draft::{Draft, Head, Settings};
+use super::draft::{Asked, Draft, Head, Settings};
 use crate::{
     anomaly::{Anomalies, Kind},
     http,
@@ -442,18 +442,16 @@ impl http::Sink for Recorder {
             return;
         };
         draft.exchange.place = first.place;
-        let headers = Head {
-            headers: head.headers,
+        let asked = Asked {
+            method: head.method,
+            target: head.target,
+            version: head.version,
+            scheme: Scheme::Http,
+            head: Head {
+                headers: head.headers,
+            },
         };
-        draft.request(
-            head.method,
-            head.target,
-            head.version,
-            Scheme::Http,
-            &headers,
-            (first, last),
-            &settings,
-        );
+        draft.request(&asked, (first, last), &settings);
     }
 
     fn request_body(&mut self, exchange: http::ExchangeNo, bytes: &[u8], at: At) {

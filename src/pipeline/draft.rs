@@ -45,6 +45,16 @@ impl Head<'_> {
     }
 }
 
+/// A request's head, as every road gives it.
+pub(super) struct Asked<'a> {
+    pub(super) method: &'a str,
+    pub(super) target: &'a str,
+    pub(super) version: HttpVersion,
+    /// What the road knows; an absolute target overrules it.
+    pub(super) scheme: Scheme,
+    pub(super) head: Head<'a>,
+}
+
 /// An exchange being drafted.
 pub(super) struct Draft {
     pub(super) exchange: Exchange,
@@ -83,17 +93,20 @@ impl Draft {
         self.exchange.server = server;
     }
 
-    /// The request's head. `scheme` is what the road knows; an absolute target overrules it.
+    /// The request's head, with its first and last byte.
     pub(super) fn request(
         &mut self,
-        method: &str,
-        target: &str,
-        version: HttpVersion,
-        scheme: Scheme,
-        head: &Head<'_>,
+        asked: &Asked<'_>,
         (first, last): (At, At),
         settings: &Settings,
     ) {
+        let Asked {
+            method,
+            target,
+            version,
+            scheme,
+            ref head,
+        } = *asked;
         let limits = &settings.limits;
         let (absolute, authority) = absolute(target);
         let host = authority
@@ -222,7 +235,7 @@ impl Draft {
                 let exchange = &mut self.exchange;
                 let anomalies = &mut self.anomalies;
                 parser.push(bytes, at, &mut |event| {
-                    add_event(exchange, &event, anomalies, settings)
+                    add_event(exchange, &event, anomalies, settings);
                 });
             }
         }

@@ -1,6 +1,6 @@
 //! A HAR entry → an exchange. What the producer did not record is a hole, never an empty body.
 
-use super::draft::{Draft, Head, Settings};
+use super::draft::{Asked, Draft, Head, Settings};
 use crate::{
     anomaly::Anomalies,
     model::{
@@ -67,15 +67,14 @@ pub(super) fn exchange(
     {
         headers.push(("host", url.authority.as_bytes()));
     }
-    draft.request(
-        &entry.method,
-        url.target,
-        version(&entry.http_version),
-        url.scheme,
-        &Head { headers: &headers },
-        (started, sent),
-        settings,
-    );
+    let asked = Asked {
+        method: &entry.method,
+        target: url.target,
+        version: version(&entry.http_version),
+        scheme: url.scheme,
+        head: Head { headers: &headers },
+    };
+    draft.request(&asked, (started, sent), settings);
     if let Some(body) = &entry.request_body {
         draft.request_body(body, settings);
     }

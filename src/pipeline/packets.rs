@@ -61,7 +61,7 @@ pub(super) fn read(mut timeline: Timeline<'_>, settings: &Arc<Settings>) -> Pack
                 shards
                     .par_iter_mut()
                     .zip(&hand.cards)
-                    .for_each(|(shard, cards)| shard.work(&hand.pieces, cards))
+                    .for_each(|(shard, cards)| shard.work(&hand.pieces, cards));
             },
             || dealer.deal(&mut timeline, &mut packets),
         );
@@ -280,7 +280,7 @@ impl Shard {
         let mut finished = self.finished;
         let mut anomalies = Anomalies::default();
         let holes = self.table.finish(&mut anomalies, &mut |tap: Tap| {
-            finished.take(tap.into_outcome())
+            finished.take(tap.into_outcome());
         });
         finished.anomalies.merge(anomalies);
         finished.holes = holes;

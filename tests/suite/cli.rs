@@ -310,7 +310,6 @@ fn makes_completions_and_manual_pages() {
 }
 
 #[test]
-#[ignore = "reads inputs: for when the pipeline does"]
 fn an_unreadable_input_is_one_line_and_the_others_are_audited() {
     let folder = TempDir::new().unwrap();
     let capture = empty_capture(&folder);
@@ -341,7 +340,6 @@ fn an_unreadable_input_is_one_line_and_the_others_are_audited() {
 }
 
 #[test]
-#[ignore = "reads inputs: for when the pipeline does"]
 fn a_damaged_capture_is_one_line_and_no_failure() {
     let folder = TempDir::new().unwrap();
     let capture = empty_capture(&folder);

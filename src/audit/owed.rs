@@ -1,0 +1,76 @@
+//! How long an answer may be waited for, and whether it may yet come.
+
+use crate::model::{
+    exchange::{Exchange, Part, Window},
+    session::{Session, Stream},
+    time::{Span, Timestamp},
+};
+
+/// How long a client must wait on a stream before silence counts: 10 s, or twice its `retry`.
+#[must_use]
+pub(super) fn patience(retry: Option<u32>) -> Span {
+    let doubled = Span::from_millis(i64::from(retry.unwrap_or(0))).doubled();
+    PATIENCE.max(doubled)
+}
+
+/// The `retry` in force on a stream at a time: the last one it carried.
+#[must_use]
+pub(super) fn retry_before(
+    session: &Session,
+    exchanges: &[Exchange],
+    stream: Option<u32>,
+    time: Timestamp,
+) -> Option<u32> {
+    let stream = session.streams.get(stream? as usize)?;
+    stream.segments.iter().rev().find_map(|&segment| {
+        let exchange = session.exchange(segment, exchanges)?;
+        exchange
+            .events
+            .iter()
+            .rev()
+            .filter(|event| event.time < time)
+            .find_map(|event| event.retry)
+    })
+}
+
+/// Whether the response that a stream owes may yet come: a segment of it is open, the last was seen
+/// less than the patience before the evidence ends, or a hole covers one.
+#[must_use]
+pub(super) fn stream_pending(
+    session: &Session,
+    exchanges: &[Exchange],
+    stream: &Stream,
+    window: Window,
+) -> bool {
+    let segments = || {
+        stream
+            .segments
+            .iter()
+            .filter_map(|&segment| session.exchange(segment, exchanges))
+    };
+    let resumes = session.resumes.iter().filter(|resume| {
+        resume.stream.is_some_and(|index| {
+            session
+                .streams
+                .get(index as usize)
+                .is_some_and(|other| std::ptr::eq(other, stream))
+        })
+    });
+    let answers = resumes.filter_map(|resume| exchanges.get(resume.exchange as usize));
+    let retry = segments()
+        .flat_map(|exchange| &exchange.events)
+        .filter_map(|event| event.retry)
+        .next_back();
+    let last = segments()
+        .chain(answers.clone())
+        .map(|exchange| exchange.end.time)
+        .max();
+    segments().any(|exchange| exchange.is_open() || exchange.body_has_hole())
+        || answers
+            .clone()
+            .any(|exchange| exchange.has_hole(Part::ResponseHead) || exchange.is_open())
+        || last.is_some_and(|last| window.left_after(last) < patience(retry))
+}
+
+/// How long a client must wait before "nothing came" means something.
+const PATIENCE: Span = Span::from_secs(10);
