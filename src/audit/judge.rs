@@ -8,13 +8,13 @@ use super::{
     id::Number,
     ledger::{Ledger, Log, agrees, differs},
     order::{Relation, compare},
-    owed::{patience, retry_before, stream_pending},
+    owed::{Gaps, patience, retry_before, stream_pending},
 };
 use crate::model::{
     case::{Fork, Sequence},
     event::Event,
     exchange::{Answer, EndCause, Exchange, Media, Part, Source, Window},
-    message::MessageKind,
+    message::{MessageKind, PayloadHash},
     session::{EventRef, Resumption, Session, Stream},
     time::Span,
     verdict::{Confidence, IdScheme, Verdict},
@@ -31,6 +31,8 @@ pub struct Bench<'a> {
     pub ledger: &'a Ledger<'a>,
     /// The span of the evidence.
     pub window: Window,
+    /// What the capture lacks of the session.
+    pub gaps: Gaps,
     /// The session's initialize is in the capture.
     pub start_seen: bool,
     /// No hole and no lost head on any connection of the service.
@@ -340,7 +342,8 @@ impl<'a> View<'_, 'a> {
             return decision;
         }
         if self.goes_back() {
-            if self.restarts() && self.origin.is_none() && self.bench.start_seen {
+            let torn = self.bench.start_seen || self.bench.gaps.any();
+            if self.restarts() && self.origin.is_none() && torn {
                 // Nobody delivered the cursor that it goes back from: the packets that did are lost.
                 decision.verdict = Verdict::Indeterminate;
                 decision.confidence = Confidence::Low;
@@ -501,7 +504,8 @@ impl<'a> View<'_, 'a> {
         let back =
             decision.sequence == Sequence::Back || decision.sequence == Sequence::CursorAgain;
         let stranger = back && decision.redelivered == 0 || first.id.is_none() && self.ids_before();
-        if self.bench.gone_before && stranger && !self.answer.hole_before {
+        if self.bench.gone_before && stranger && !self.answer.hole_before && !self.bench.gaps.any()
+        {
             return Some((
                 Fork::Revived,
                 Confidence::High,
@@ -590,6 +594,9 @@ impl<'a> View<'_, 'a> {
     /// F4: every message before had an id of its own, and there was one. A stream that had no
     /// message yet is measured by the session's others.
     fn ids_before(&self) -> bool {
+        if self.bench.gaps.any() {
+            return false;
+        }
         let own = self
             .resumption
             .stream
@@ -687,11 +694,36 @@ impl<'a> View<'_, 'a> {
             }
             other |= differs(seen, event);
         }
+        // An id that had two payloads before may have had a third in a hole.
+        if other && !after && self.bench.gaps.any() && self.had_two_payloads(id) {
+            return Known::No;
+        }
         match (after, other) {
             (true, _) => Known::AgainAfter,
             (false, true) => Known::Other,
             (false, false) => Known::No,
         }
+    }
+
+    /// Whether an id came with two payloads on the log before, or does so on the answer itself.
+    fn had_two_payloads(&self, id: &str) -> bool {
+        let ledger = self.bench.ledger;
+        let before = ledger
+            .seen(id)
+            .iter()
+            .filter(|seen| seen.comparable && ledger.is_of(&self.log, seen, id))
+            .map(|seen| seen.hash);
+        let here = self
+            .answer
+            .messages
+            .iter()
+            .filter(|(_, event)| self.id_of(event) == Some(id))
+            .map(|(_, event)| event.hash);
+        let differ = |mut hashes: Box<dyn Iterator<Item = PayloadHash> + '_>| {
+            let first = hashes.next();
+            hashes.any(|hash| Some(hash) != first)
+        };
+        differ(Box::new(before)) || differ(Box::new(here))
     }
 
     /// Whether a sighting stands at or before the cursor's last delivery: by number where the ids
@@ -851,6 +883,10 @@ impl<'a> View<'_, 'a> {
             .segments_of(&self.log)
             .any(|(_, e)| e.body_has_hole());
         if holes || self.exchange.body_has_hole() {
+            return true;
+        }
+        // Which streams share the counter is not known while one may be missing altogether.
+        if self.bench.gaps.any() {
             return true;
         }
         if !self.log.shared {
@@ -1044,6 +1080,7 @@ impl<'a> View<'_, 'a> {
             self.bench.exchanges,
             stream,
             self.bench.window,
+            self.bench.gaps,
         )
     }
 

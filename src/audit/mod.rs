@@ -13,15 +13,21 @@ mod walk;
 
 use crate::model::{
     analysis::{Resume, SegmentRow, SessionRow},
-    case::SessionCase,
+    case::{ResumeCase, SessionCase},
     exchange::{Answer, Exchange, Window},
+    flow::Endpoint,
     session::{Grouping, Session},
     time::Timestamp,
 };
 use order::Orders;
+pub use owed::Gaps;
 use rayon::prelude::*;
 use refusal::Neighbours;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::Arc,
+};
 
 /// A session, judged.
 #[derive(Debug, Default)]
@@ -52,6 +58,7 @@ pub fn audit(grouping: &Grouping, exchanges: &[Exchange], window: Window) -> Vec
                 orders: &orders,
                 window,
                 service_whole: services.is_whole(service),
+                gaps: services.gaps(session, exchanges),
                 neighbours: services.neighbours(index, grouping, exchanges),
             })
             .judge()
@@ -73,8 +80,9 @@ struct Services {
     of_session: Vec<u32>,
     /// Whether every exchange of a service was seen whole: no hole, no lost head.
     whole: Vec<bool>,
-    /// A request head is missing somewhere, and so is the service it addressed.
-    headless: bool,
+    /// Responses whose request head is missing, and with it the service it addressed: the client's
+    /// host and when.
+    headless: Vec<(Option<IpAddr>, Timestamp)>,
     /// When each session was lost for good.
     lost_at: Vec<Option<Timestamp>>,
     by_service: BTreeMap<u32, Vec<usize>>,
@@ -105,7 +113,16 @@ impl Services {
         Self {
             of_session,
             whole,
-            headless: exchanges.iter().any(|exchange| exchange.request.is_none()),
+            headless: exchanges
+                .iter()
+                .filter(|exchange| exchange.request.is_none())
+                .map(|exchange| {
+                    (
+                        client_host(exchange),
+                        exchange.end.time.max(exchange.time()),
+                    )
+                })
+                .collect(),
             lost_at: sessions
                 .iter()
                 .map(|session| refusal::lost_for_good(session, exchanges))
@@ -115,7 +132,32 @@ impl Services {
     }
 
     fn is_whole(&self, service: u32) -> bool {
-        !self.headless && self.whole.get(service as usize).copied().unwrap_or(false)
+        self.headless.is_empty() && self.whole.get(service as usize).copied().unwrap_or(false)
+    }
+
+    fn gaps(&self, session: &Session, exchanges: &[Exchange]) -> Gaps {
+        let members = || {
+            session
+                .exchanges
+                .iter()
+                .filter_map(|&number| exchanges.get(number as usize))
+        };
+        let undecodable =
+            |exchange: &Exchange| exchange.response.as_ref().is_some_and(|r| r.undecodable);
+        let clients: BTreeSet<Option<IpAddr>> = if self.headless.is_empty() {
+            BTreeSet::new()
+        } else {
+            members().map(client_host).collect()
+        };
+        Gaps {
+            holes: members().any(|exchange| !exchange.holes.is_empty() || undecodable(exchange)),
+            headless: self
+                .headless
+                .iter()
+                .filter(|(client, _)| clients.contains(client))
+                .map(|&(_, time)| time)
+                .max(),
+        }
     }
 
     fn neighbours(&self, index: usize, grouping: &Grouping, exchanges: &[Exchange]) -> Neighbours {
@@ -129,6 +171,13 @@ impl Services {
             })
         });
         let mut neighbours = Neighbours::default();
+        let clients: BTreeSet<Option<IpAddr>> = grouping
+            .sessions
+            .get(index)
+            .into_iter()
+            .flat_map(|session| &session.exchanges)
+            .filter_map(|&number| exchanges.get(number as usize).map(client_host))
+            .collect();
         let service = self.of_session.get(index).copied().unwrap_or(0);
         for &other in self.by_service.get(&service).into_iter().flatten() {
             if other == index || !refused {
@@ -148,11 +197,16 @@ impl Services {
             neighbours
                 .served_at
                 .extend(successes.next_back().map(Exchange::time));
+            let other_client = |exchange: &&Exchange| {
+                let host = client_host(exchange);
+                host.is_some() && !clients.contains(&host)
+            };
             neighbours.initialized_at.extend(
                 session
                     .issued_by
                     .iter()
                     .filter_map(|&number| exchanges.get(number as usize))
+                    .filter(other_client)
                     .map(Exchange::time),
             );
         }
@@ -160,11 +214,16 @@ impl Services {
     }
 }
 
+/// The host of an exchange's client.
+fn client_host(exchange: &Exchange) -> Option<IpAddr> {
+    exchange.client.as_ref().and_then(Endpoint::ip)
+}
+
 /// A lost log is likelier a lost session when other streams, or other sessions of the server, lost
 /// theirs too.
 fn mark_common_losses(judged: &mut [Judged]) {
-    let is_loss = |resume: &crate::model::case::ResumeCase| resume.fork.is_some();
-    let mut losses: BTreeMap<Option<crate::model::flow::Endpoint>, u32> = BTreeMap::new();
+    let is_loss = |resume: &ResumeCase| resume.fork.is_some();
+    let mut losses: BTreeMap<Option<Endpoint>, u32> = BTreeMap::new();
     for resume in judged
         .iter()
         .flat_map(|session| &session.case.resumes)

@@ -6,6 +6,24 @@ use crate::model::{
     time::{Span, Timestamp},
 };
 
+/// What the capture lacks of a session: inside it nothing is called missing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Gaps {
+    /// A hole lies in one of its exchanges.
+    pub holes: bool,
+    /// The last response from its client's connections whose request is not in the capture, and so
+    /// may be the session's.
+    pub headless: Option<Timestamp>,
+}
+
+impl Gaps {
+    /// Whether anything is missing.
+    #[must_use]
+    pub const fn any(self) -> bool {
+        self.holes || self.headless.is_some()
+    }
+}
+
 /// How long a client must wait on a stream before silence counts: 10 s, or twice its `retry`.
 #[must_use]
 pub(super) fn patience(retry: Option<u32>) -> Span {
@@ -34,13 +52,15 @@ pub(super) fn retry_before(
 }
 
 /// Whether the response that a stream owes may yet come: a segment of it is open, the last was seen
-/// less than the patience before the evidence ends, or a hole covers one.
+/// less than the patience before the evidence ends, or a hole covers one, or an answer whose request
+/// is lost may be one.
 #[must_use]
 pub(super) fn stream_pending(
     session: &Session,
     exchanges: &[Exchange],
     stream: &Stream,
     window: Window,
+    gaps: Gaps,
 ) -> bool {
     let segments = || {
         stream
@@ -70,6 +90,10 @@ pub(super) fn stream_pending(
             .clone()
             .any(|exchange| exchange.has_hole(Part::ResponseHead) || exchange.is_open())
         || last.is_some_and(|last| window.left_after(last) < patience(retry))
+        || gaps
+            .headless
+            .zip(segments().next())
+            .is_some_and(|(headless, first)| headless >= first.time())
 }
 
 /// How long a client must wait before "nothing came" means something.

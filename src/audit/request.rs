@@ -1,6 +1,6 @@
 //! Requests and what became of them: who was pending at a cut, who was answered later, who is lost.
 
-use super::owed::stream_pending;
+use super::owed::{Gaps, stream_pending};
 use crate::model::{
     analysis::RequestFates,
     exchange::{EndCause, Exchange, Window},
@@ -146,7 +146,7 @@ pub fn fate(
     stream: &Stream,
     request: &Request<'_>,
     cut: Timestamp,
-    window: Window,
+    (window, gaps): (Window, Gaps),
 ) -> Fate {
     let mut delivered = request.answers.iter().filter(|reply| reply.delivered);
     if let Some(first) = delivered.next() {
@@ -158,7 +158,7 @@ pub fn fate(
     }
     if request.cancelled {
         Fate::Cancelled
-    } else if stream_pending(session, exchanges, stream, window) {
+    } else if stream_pending(session, exchanges, stream, window, gaps) {
         Fate::Pending
     } else if client_stayed(session, exchanges, cut) {
         Fate::Lost

@@ -6,6 +6,7 @@ use super::{
     judge::{Bench, Decision},
     ledger::{Ledger, differs},
     order::Orders,
+    owed::Gaps,
     refusal::{self, Neighbours},
     request::{self, Fate},
     row,
@@ -38,6 +39,8 @@ pub(super) struct Room<'a> {
     pub(super) window: Window,
     /// No hole and no lost head on any connection of the service.
     pub(super) service_whole: bool,
+    /// What the capture lacks of the session.
+    pub(super) gaps: Gaps,
     /// What other sessions of the service went through.
     pub(super) neighbours: Neighbours,
 }
@@ -281,6 +284,7 @@ impl<'r, 'a> Walk<'r, 'a> {
             exchanges: self.room.exchanges,
             ledger: &self.ledger,
             window: self.room.window,
+            gaps: self.room.gaps,
             start_seen: !self.room.session.issued_by.is_empty(),
             service_whole: self.room.service_whole,
             gone_before: self.gone,
@@ -384,7 +388,7 @@ impl<'r, 'a> Walk<'r, 'a> {
                     stream,
                     request,
                     cut,
-                    self.room.window,
+                    (self.room.window, self.room.gaps),
                 );
                 let dropped = fate == Fate::Answered
                     && request.answers.iter().any(|reply| {
@@ -481,7 +485,7 @@ impl<'r, 'a> Walk<'r, 'a> {
                     stream,
                     &request,
                     cut.time,
-                    self.room.window,
+                    (self.room.window, self.room.gaps),
                 );
                 if fate != Fate::Lost {
                     continue;
