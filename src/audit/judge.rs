@@ -32,7 +32,7 @@ pub struct Bench<'a> {
     /// The span of the evidence.
     pub window: Window,
     /// What the capture lacks of the session.
-    pub gaps: Gaps,
+    pub gaps: &'a Gaps,
     /// The session's initialize is in the capture.
     pub start_seen: bool,
     /// No hole and no lost head on any connection of the service.
@@ -326,6 +326,13 @@ impl<'a> View<'_, 'a> {
         self.note_sequence(&mut decision);
         self.note_reuse(&mut decision);
         if let Some((fork, confidence, reason)) = self.fork(&decision) {
+            if fork.rests_on_history() && self.history_is_torn() {
+                decision.verdict = Verdict::Indeterminate;
+                decision.confidence = Confidence::Low;
+                decision.reason =
+                    "an answer whose request is lost came between cursor and resume".to_owned();
+                return decision;
+            }
             decision.verdict = Verdict::Forked;
             decision.fork = Some(fork);
             decision.confidence = confidence;
@@ -544,6 +551,16 @@ impl<'a> View<'_, 'a> {
             ));
         }
         None
+    }
+
+    /// Whether the stream may have gone on, or forked already, where the capture shows no request: an
+    /// answer without one came after the cursor was delivered.
+    fn history_is_torn(&self) -> bool {
+        let delivered = self
+            .origin
+            .and_then(|place| self.bench.event(place))
+            .map(|(_, event)| event.time);
+        delivered.is_some_and(|from| self.bench.gaps.headless_between(from, self.exchange.time()))
     }
 
     /// F3: what comes is at or below the cursor and none of it is a redelivery.
@@ -829,17 +846,23 @@ impl<'a> View<'_, 'a> {
         if self.log_is_torn() {
             return;
         }
-        // By whoever shares the log: segments of this incarnation, and those that come later.
+        // By whoever shares the log: other streams, before or after, and the answer itself. A later
+        // replay of the stream does not undo that this answer skipped them.
         let mut brought: BTreeSet<u128> = ledger
             .brought_elsewhere(self.cursor, &from, &to)
             .filter_map(|number| Number::Small(number).minus(&from))
             .collect();
         for (index, segment) in self.bench.session.segments.iter().enumerate() {
             let index = u32::try_from(index).unwrap_or(u32::MAX);
-            let same_log = ledger
+            let this_log = ledger
                 .entered(index)
-                .is_none_or(|incarnation| incarnation == self.log.incarnation)
-                && (self.log.shared || self.log.stream == Some(segment.stream));
+                .is_none_or(|incarnation| incarnation == self.log.incarnation);
+            let own = Some(segment.stream) == self.resumption.stream;
+            let same_log = if own {
+                Some(index) == self.resumption.segment
+            } else {
+                self.log.shared && this_log
+            };
             let exchange = self.bench.exchanges.get(segment.exchange as usize);
             let Some(exchange) = exchange.filter(|_| same_log) else {
                 continue;

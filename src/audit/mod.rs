@@ -80,12 +80,19 @@ struct Services {
     of_session: Vec<u32>,
     /// Whether every exchange of a service was seen whole: no hole, no lost head.
     whole: Vec<bool>,
-    /// Responses whose request head is missing, and with it the service it addressed: the client's
-    /// host and when.
-    headless: Vec<(Option<IpAddr>, Timestamp)>,
+    /// Responses whose request head is missing, and with it the service it addressed; in order of time.
+    headless: Vec<Headless>,
     /// When each session was lost for good.
     lost_at: Vec<Option<Timestamp>>,
     by_service: BTreeMap<u32, Vec<usize>>,
+}
+
+/// A response whose request head is not in the capture.
+struct Headless {
+    client: Option<IpAddr>,
+    /// The session it names itself.
+    session: Option<Arc<str>>,
+    time: Timestamp,
 }
 
 impl Services {
@@ -116,11 +123,13 @@ impl Services {
             headless: exchanges
                 .iter()
                 .filter(|exchange| exchange.request.is_none())
-                .map(|exchange| {
-                    (
-                        client_host(exchange),
-                        exchange.end.time.max(exchange.time()),
-                    )
+                .map(|exchange| Headless {
+                    client: client_host(exchange),
+                    session: exchange
+                        .response
+                        .as_ref()
+                        .and_then(|r| r.session_id.clone()),
+                    time: exchange.time(),
                 })
                 .collect(),
             lost_at: sessions
@@ -154,9 +163,10 @@ impl Services {
             headless: self
                 .headless
                 .iter()
-                .filter(|(client, _)| clients.contains(client))
-                .map(|&(_, time)| time)
-                .max(),
+                .filter(|lost| lost.session.as_ref().is_none_or(|id| *id == session.id))
+                .filter(|lost| clients.contains(&lost.client))
+                .map(|lost| lost.time)
+                .collect(),
         }
     }
 

@@ -7,20 +7,26 @@ use crate::model::{
 };
 
 /// What the capture lacks of a session: inside it nothing is called missing.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Gaps {
     /// A hole lies in one of its exchanges.
     pub holes: bool,
-    /// The last response from its client's connections whose request is not in the capture, and so
-    /// may be the session's.
-    pub headless: Option<Timestamp>,
+    /// When responses came on its client's connections whose request is not in the capture, and so
+    /// may be the session's; in order.
+    pub headless: Vec<Timestamp>,
 }
 
 impl Gaps {
     /// Whether anything is missing.
     #[must_use]
-    pub const fn any(self) -> bool {
-        self.holes || self.headless.is_some()
+    pub fn any(&self) -> bool {
+        self.holes || !self.headless.is_empty()
+    }
+
+    /// Whether such a response came between two times.
+    #[must_use]
+    pub fn headless_between(&self, from: Timestamp, to: Timestamp) -> bool {
+        self.headless.iter().any(|&time| from <= time && time <= to)
     }
 }
 
@@ -60,7 +66,7 @@ pub(super) fn stream_pending(
     exchanges: &[Exchange],
     stream: &Stream,
     window: Window,
-    gaps: Gaps,
+    gaps: &Gaps,
 ) -> bool {
     let segments = || {
         stream
@@ -92,8 +98,9 @@ pub(super) fn stream_pending(
         || last.is_some_and(|last| window.left_after(last) < patience(retry))
         || gaps
             .headless
+            .last()
             .zip(segments().next())
-            .is_some_and(|(headless, first)| headless >= first.time())
+            .is_some_and(|(&headless, first)| headless >= first.time())
 }
 
 /// How long a client must wait before "nothing came" means something.

@@ -146,7 +146,7 @@ pub fn fate(
     stream: &Stream,
     request: &Request<'_>,
     cut: Timestamp,
-    (window, gaps): (Window, Gaps),
+    (window, gaps): (Window, &Gaps),
 ) -> Fate {
     let mut delivered = request.answers.iter().filter(|reply| reply.delivered);
     if let Some(first) = delivered.next() {

@@ -284,7 +284,7 @@ impl<'r, 'a> Walk<'r, 'a> {
             exchanges: self.room.exchanges,
             ledger: &self.ledger,
             window: self.room.window,
-            gaps: self.room.gaps,
+            gaps: &self.room.gaps,
             start_seen: !self.room.session.issued_by.is_empty(),
             service_whole: self.room.service_whole,
             gone_before: self.gone,
@@ -388,7 +388,7 @@ impl<'r, 'a> Walk<'r, 'a> {
                     stream,
                     request,
                     cut,
-                    (self.room.window, self.room.gaps),
+                    (self.room.window, &self.room.gaps),
                 );
                 let dropped = fate == Fate::Answered
                     && request.answers.iter().any(|reply| {
@@ -485,7 +485,7 @@ impl<'r, 'a> Walk<'r, 'a> {
                     stream,
                     &request,
                     cut.time,
-                    (self.room.window, self.room.gaps),
+                    (self.room.window, &self.room.gaps),
                 );
                 if fate != Fate::Lost {
                     continue;

@@ -65,6 +65,14 @@ pub enum Fork {
     ForeignCursor,
 }
 
+impl Fork {
+    /// Whether it is proven by what was delivered before, rather than by the answer alone.
+    #[must_use]
+    pub const fn rests_on_history(self) -> bool {
+        !matches!(self, Self::OtherSession | Self::Nonce)
+    }
+}
+
 /// How the first message of an answer stands to the cursor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sequence {
