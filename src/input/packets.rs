@@ -849,7 +849,7 @@ mod tests {
     }
 
     #[test]
-    fn agrees_with_another_parser() {
+    fn agrees_with_the_iterators_of_pcap_parser() {
         use pcap_parser::{
             LegacyPcapSlice, PcapBlockOwned, PcapNGSlice, pcapng::Block, traits::PcapNGPacketBlock,
         };
@@ -1000,6 +1000,112 @@ mod tests {
         let frames: Vec<_> = outcome.frames.iter().map(|frame| &frame.3[..]).collect();
         assert_eq!(frames, [&b"12345"[..], b"123456", b"1234567"]);
         assert_eq!(outcome.damage, None);
+    }
+
+    #[test]
+    fn packets_may_have_options() {
+        for order in [Little, Big] {
+            let file = PACKETS
+                .iter()
+                .fold(
+                    PcapNg::new(order).interface(1, 0),
+                    |file, (ticks, data, original)| {
+                        file.block(6, |body| {
+                            body.u32(0)
+                                .u32(u32::try_from(ticks >> 32).unwrap())
+                                .u32(u32::try_from(ticks & 0xffff_ffff).unwrap())
+                                .u32(u32::try_from(data.len()).unwrap())
+                                .u32(*original)
+                                .raw(data)
+                                .raw(&[0; 3][..data.len().next_multiple_of(4) - data.len()])
+                                .u16(2)
+                                .u16(4)
+                                .u32(1)
+                                .u32(0)
+                        })
+                    },
+                )
+                .bytes();
+            let outcome = read(&file);
+            assert_eq!(outcome.frames, expected(1, 1000));
+            assert_eq!(outcome.damage, None);
+        }
+    }
+
+    #[test]
+    fn any_block_may_be_padded_beyond_its_length() {
+        let file = PcapNg::new(Little);
+        // An interface whose resolution, and a packet whose last bytes, lack their padding.
+        let file = file
+            .0
+            .u32(1)
+            .u32(25)
+            .u16(1)
+            .u16(0)
+            .u32(0)
+            .u16(9)
+            .u16(1)
+            .raw(&[0, 0, 0, 0])
+            .u32(25)
+            .u32(6)
+            .u32(37)
+            .u32(0)
+            .u64(7 << 32)
+            .u32(5)
+            .u32(5)
+            .raw(b"12345\0\0\0")
+            .u32(37)
+            .bytes;
+        let outcome = read(&file);
+        assert_eq!(outcome.damage, None);
+        assert_eq!(
+            outcome.frames,
+            [(1, 7_000_000_000, 1, b"12345".to_vec(), 5)]
+        );
+    }
+
+    #[test]
+    fn options_end_where_they_say() {
+        let file = PcapNg::new(Big)
+            .interface_with(1, 0, |options| {
+                options.u32(0).u16(9).u16(1).raw(&[0, 0, 0, 0])
+            })
+            .packet(0, (1_000_000, b"", 0))
+            .bytes();
+        assert_eq!(read(&file).frames[0].1, 1_000_000_000);
+    }
+
+    #[test]
+    fn an_interface_may_have_more_options_than_are_looked_at() {
+        for order in [Little, Big] {
+            let file = PcapNg::new(order)
+                .interface_with(113, 4, |options| {
+                    let options = options.u16(9).u16(1).raw(&[0, 0, 0, 0]);
+                    (0..100_000).fold(options, |options, _| options.u16(1).u16(0))
+                })
+                .packet(0, (2, b"late", 4))
+                .bytes();
+            let outcome = read(&file);
+            assert_eq!(
+                outcome.frames,
+                [(1, 2_000_000_000, 113, b"late".to_vec(), 4)]
+            );
+            assert_eq!(outcome.damage, None);
+        }
+    }
+
+    #[test]
+    fn a_section_of_another_version_ends_the_file_there() {
+        let file = PcapNg::new(Little)
+            .interface(1, 0)
+            .packet(0, PACKETS[0])
+            .block(0x0a0d_0d0a, |body| {
+                body.u32(0x1a2b_3c4d).u16(2).u16(0).u64(u64::MAX)
+            })
+            .bytes();
+        let outcome = read(&file);
+        assert_eq!(outcome.frames.len(), 1);
+        assert_eq!(outcome.damage.unwrap().what, "a section of major version 2");
     }
 
     #[test]

@@ -1,11 +1,26 @@
 //! The pcapng file format (draft-ietf-opsawg-pcapng): blocks, each framed by its length at both
 //! ends, in sections with their own byte order and interfaces.
+//!
+//! Blocks are read by pcap-parser's functions on slices. Of our own is what it lacks or gets wrong:
+//!
+//! - where a block ends: it asks for as many bytes as a block claims, without a limit, does not
+//!   know of padding that is not counted, and what is wrong with a block ends its reading;
+//! - packets with options, which it would collect for each packet; the obsolete packet block;
+//! - times: it has no binary resolutions, reads offsets as little-endian in any section, and cuts
+//!   seconds to 32 bits.
 
 use super::packets::{Order, Record, Step};
 use crate::{
     anomaly::Kind,
     model::{packet::LinkType, time::Timestamp},
 };
+use pcap_parser::{
+    BOM_MAGIC, CB_MAGIC, DCB_MAGIC, EPB_MAGIC, IDB_MAGIC, OptionCode, SHB_MAGIC, SJE_MAGIC,
+    SPB_MAGIC, parse_enhancedpacketblock_be, parse_enhancedpacketblock_le,
+    parse_interfacedescriptionblock_be, parse_interfacedescriptionblock_le,
+    parse_sectionheaderblock, parse_simplepacketblock_be, parse_simplepacketblock_le,
+};
+use std::borrow::Cow;
 
 /// Cuts a pcapng file into blocks and packets.
 #[derive(Clone, Debug)]
@@ -50,22 +65,23 @@ impl Decoder {
         let Some(kind) = self.order.u32(bytes, 0) else {
             return Step::Need(8);
         };
-        if kind == SECTION_HEADER {
+        if kind == SHB_MAGIC {
             return self.section(bytes);
         }
-        let (body, len) = match self.framed(bytes) {
+        let block = match self.framed(bytes) {
             Ok(block) => block,
             Err(step) => return step,
         };
+        let len = block.len();
         match kind {
-            ENHANCED_PACKET => self.enhanced_packet(body, len),
-            SIMPLE_PACKET => self.simple_packet(body, len),
-            PACKET => self.packet(body, len),
-            INTERFACE_DESCRIPTION => self.interface(body, len),
+            EPB_MAGIC => self.enhanced_packet(block),
+            SPB_MAGIC => self.simple_packet(block),
+            PACKET => self.packet(block),
+            IDB_MAGIC => self.interface(block),
             // Wireshark gives these a frame number.
-            CUSTOM
-            | CUSTOM_NO_COPY
-            | JOURNAL
+            CB_MAGIC
+            | DCB_MAGIC
+            | SJE_MAGIC
             | SYSDIG_EVENT
             | SYSDIG_EVENT_FLAGS
             | SYSDIG_EVENT_V2
@@ -82,9 +98,9 @@ impl Decoder {
         }
     }
 
-    /// The body of the block, and its length in the file.
+    /// The block as it is in the file: of 12 bytes or more, a multiple of 4.
     #[inline]
-    fn framed<'b>(&self, bytes: &'b [u8]) -> Result<(&'b [u8], usize), Step> {
+    fn framed<'b>(&self, bytes: &'b [u8]) -> Result<&'b [u8], Step> {
         let Some(stated) = self.order.u32(bytes, 4) else {
             return Err(Step::Need(8));
         };
@@ -93,16 +109,33 @@ impl Decoder {
         if len < 12 || len > self.largest {
             return Err(Step::Stop(format!("a block that claims {stated} bytes")));
         }
-        let Some(body) = bytes.get(8..len - 4) else {
+        let Some(block) = bytes.get(..len) else {
             return Err(Step::Need(len));
         };
-        match self.order.u32(bytes, len - 4) {
+        match self.order.u32(block, len - 4) {
             None => Err(Step::Need(len)),
-            Some(trailer) if trailer == stated => Ok((body, len)),
+            Some(trailer) if trailer == stated => Ok(block),
             Some(trailer) => Err(Step::Stop(format!(
                 "a block of {stated} bytes that ends as one of {trailer}"
             ))),
         }
+    }
+
+    /// A block with options as pcap-parser takes it: padding is counted, and there are not more
+    /// options than it may collect.
+    fn with_options<'b>(&self, block: &'b [u8]) -> Cow<'b, [u8]> {
+        let len = block.len().min(DESCRIPTION);
+        let stated = u32::try_from(len).unwrap_or_default();
+        if self.order.u32(block, 4) == Some(stated) {
+            return Cow::Borrowed(block);
+        }
+        let stated = match self.order {
+            Order::Little => stated.to_le_bytes(),
+            Order::Big => stated.to_be_bytes(),
+        };
+        let kind = block.get(..4).unwrap_or_default();
+        let body = block.get(8..len - 4).unwrap_or_default();
+        Cow::Owned([kind, &stated, body, &stated].concat())
     }
 
     /// Section Header Block (section 4.1): a byte order, and no interfaces yet.
@@ -114,26 +147,38 @@ impl Decoder {
             return Step::Stop("a section without byte-order magic".to_owned());
         };
         self.order = order;
-        let (body, len) = match self.framed(bytes) {
+        let block = match self.framed(bytes) {
             Ok(block) => block,
             Err(step) => return step,
         };
         self.interfaces.clear();
-        match order.u16(body, 4) {
-            Some(1) if len >= SECTION_HEADER_MIN => Step::Skip {
+        let len = block.len();
+        match parse_sectionheaderblock(&self.with_options(block)) {
+            Ok((_, section)) if section.major_version == 1 => Step::Skip {
                 len,
                 numbered: false,
             },
-            Some(1) | None => Step::Stop(format!("a section header of {len} bytes")),
             // "the file cannot be read" by those who know another major version
-            Some(major) => Step::Stop(format!("a section of major version {major}")),
+            Ok((_, section)) => Step::Stop(format!(
+                "a section of major version {}",
+                section.major_version
+            )),
+            Err(_) => Step::Stop(format!("a section header of {len} bytes")),
         }
     }
 
     /// Interface Description Block (section 4.2).
-    fn interface(&mut self, body: &[u8], len: usize) -> Step {
-        let (Some(link), Some(snapshot)) = (self.order.u16(body, 0), self.order.u32(body, 4))
-        else {
+    fn interface(&mut self, block: &[u8]) -> Step {
+        let len = block.len();
+        let plain = self.with_options(block);
+        let parsed = match self.order {
+            Order::Little => parse_interfacedescriptionblock_le(&plain),
+            Order::Big => parse_interfacedescriptionblock_be(&plain),
+        };
+        let Some((link, parsed)) = parsed.ok().and_then(|(_, parsed)| {
+            let link = u16::try_from(parsed.linktype.0).ok()?;
+            Some((LinkType(link), parsed))
+        }) else {
             return bad(len, false, format!("an interface block of {len} bytes"));
         };
         if self.interfaces.len() >= INTERFACES {
@@ -141,17 +186,20 @@ impl Decoder {
         }
         let mut resolution = 6;
         let mut offset = 0;
-        for (code, value) in options(self.order, body.get(8..).unwrap_or_default()) {
-            match (code, value) {
-                (IF_TSRESOL, [exponent]) => resolution = *exponent,
-                (IF_TSOFFSET, value) => offset = self.order.i64(value).unwrap_or(offset),
+        // What follows their end is there too.
+        let options = parsed.options.iter();
+        for option in options.take_while(|option| option.code != OptionCode::EndOfOpt) {
+            match (option.code, option.as_bytes()) {
+                (OptionCode::IfTsresol, Ok([exponent])) => resolution = *exponent,
+                (OptionCode::IfTsoffset, Ok(value)) => {
+                    offset = self.order.i64(value).unwrap_or(offset);
+                }
                 _ => {}
             }
         }
-        let link = LinkType(link);
         self.interfaces.push(Interface {
             link,
-            snapshot,
+            snapshot: parsed.snaplen,
             clock: Clock::new(resolution, offset),
         });
         Step::Interface { len, link }
@@ -159,29 +207,60 @@ impl Decoder {
 
     /// Enhanced Packet Block (section 4.3).
     #[inline]
-    fn enhanced_packet(&mut self, body: &[u8], len: usize) -> Step {
-        let Some(interface) = self.order.u32(body, 0) else {
-            return bad(len, true, format!("a packet block of {len} bytes"));
+    fn enhanced_packet(&mut self, block: &[u8]) -> Step {
+        let stated = self.order.u32(block, 4);
+        // What the block's length is when it ends with the packet and its padding.
+        let without_options = self
+            .order
+            .u32(block, 20)
+            .and_then(|captured| captured.checked_next_multiple_of(4)?.checked_add(32));
+        if without_options.is_none() || without_options != stated {
+            return self.any_packet(block, self.order.u32(block, 8));
+        }
+        let parsed = match self.order {
+            Order::Little => parse_enhancedpacketblock_le(block),
+            Order::Big => parse_enhancedpacketblock_be(block),
         };
-        self.timed_packet(body, len, interface)
+        let Ok((_, packet)) = parsed else {
+            return bad_packet(block);
+        };
+        self.timed_packet(
+            block,
+            packet.if_id,
+            ticks(packet.ts_high, packet.ts_low),
+            packet.caplen,
+            packet.origlen,
+        )
     }
 
     /// Packet Block, obsolete (appendix A): as the enhanced one, but for a narrower interface id.
-    fn packet(&mut self, body: &[u8], len: usize) -> Step {
-        let Some(interface) = self.order.u16(body, 0) else {
-            return bad(len, true, format!("a packet block of {len} bytes"));
-        };
-        self.timed_packet(body, len, u32::from(interface))
+    fn packet(&mut self, block: &[u8]) -> Step {
+        self.any_packet(block, self.order.u16(block, 8).map(u32::from))
+    }
+
+    /// Enhanced or obsolete, with or without options, padded or not.
+    fn any_packet(&mut self, block: &[u8], interface: Option<u32>) -> Step {
+        let field = |at| self.order.u32(block, at);
+        match (interface, field(12), field(16), field(20), field(24)) {
+            (Some(interface), Some(high), Some(low), Some(captured), Some(original))
+                if block.len() >= PACKET_FRAMING =>
+            {
+                self.timed_packet(block, interface, ticks(high, low), captured, original)
+            }
+            _ => bad_packet(block),
+        }
     }
 
     #[inline]
-    fn timed_packet(&mut self, body: &[u8], len: usize, id: u32) -> Step {
-        let field = |at| self.order.u32(body, at);
-        let (Some(high), Some(low), Some(captured), Some(original)) =
-            (field(4), field(8), field(12), field(16))
-        else {
-            return bad(len, true, format!("a packet block of {len} bytes"));
-        };
+    fn timed_packet(
+        &mut self,
+        block: &[u8],
+        id: u32,
+        ticks: u64,
+        captured: u32,
+        original: u32,
+    ) -> Step {
+        let len = block.len();
         let Some(interface) = self.interfaces.get(id as usize) else {
             return Step::Bad {
                 len,
@@ -190,18 +269,14 @@ impl Decoder {
                 what: format!("a packet of interface {id}"),
             };
         };
-        if captured as usize > body.len() - PACKET_HEADER {
-            return bad(
-                len,
-                true,
-                format!("a packet of {captured} bytes in a block of {len}"),
-            );
+        if captured as usize > len.saturating_sub(PACKET_FRAMING) {
+            return packet_too_large(block, captured);
         }
-        let time = interface.clock.time(u64::from(high) << 32 | u64::from(low));
+        let time = interface.clock.time(ticks);
         self.last_time = time;
         Step::Packet(Record {
             len,
-            start: 8 + PACKET_HEADER,
+            start: PACKET_FRAMING - 4,
             captured,
             original: original.max(captured),
             time,
@@ -211,9 +286,14 @@ impl Decoder {
 
     /// Simple Packet Block (section 4.4): of interface 0, without a time, its captured length to
     /// be told from the snapshot length.
-    fn simple_packet(&mut self, body: &[u8], len: usize) -> Step {
-        let Some(original) = self.order.u32(body, 0) else {
-            return bad(len, true, format!("a packet block of {len} bytes"));
+    fn simple_packet(&mut self, block: &[u8]) -> Step {
+        let len = block.len();
+        let parsed = match self.order {
+            Order::Little => parse_simplepacketblock_le(block),
+            Order::Big => parse_simplepacketblock_be(block),
+        };
+        let Ok((_, packet)) = parsed else {
+            return bad_packet(block);
         };
         let Some(interface) = self.interfaces.first() else {
             return Step::Bad {
@@ -223,16 +303,13 @@ impl Decoder {
                 what: "a simple packet before any interface".to_owned(),
             };
         };
+        let original = packet.origlen;
         let captured = match interface.snapshot {
             0 => original,
             snapshot => original.min(snapshot),
         };
-        if captured as usize > body.len() - 4 {
-            return bad(
-                len,
-                true,
-                format!("a packet of {captured} bytes in a block of {len}"),
-            );
+        if captured as usize > packet.data.len() {
+            return packet_too_large(block, captured);
         }
         Step::Packet(Record {
             len,
@@ -311,22 +388,30 @@ fn bad(len: usize, numbered: bool, what: String) -> Step {
     }
 }
 
+#[cold]
+fn bad_packet(block: &[u8]) -> Step {
+    let len = block.len();
+    bad(len, true, format!("a packet block of {len} bytes"))
+}
+
+#[cold]
+fn packet_too_large(block: &[u8], captured: u32) -> Step {
+    let len = block.len();
+    let what = format!("a packet of {captured} bytes in a block of {len}");
+    bad(len, true, what)
+}
+
+/// The halves of a packet's time put together.
+#[inline]
+fn ticks(high: u32, low: u32) -> u64 {
+    u64::from(high) << 32 | u64::from(low)
+}
+
 /// The byte order of the section header that `bytes` begin with.
 fn section_order(bytes: &[u8]) -> Option<Order> {
     [Order::Little, Order::Big]
         .into_iter()
-        .find(|order| order.u32(bytes, 8) == Some(BYTE_ORDER_MAGIC))
-}
-
-/// Options by code (section 3.5): up to their end, or to the first that is cut.
-fn options(order: Order, mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
-    std::iter::from_fn(move || {
-        let code = order.u16(bytes, 0)?;
-        let len = usize::from(order.u16(bytes, 2)?);
-        let value = bytes.get(4..4 + len)?;
-        bytes = bytes.get(4 + len.next_multiple_of(4)..).unwrap_or_default();
-        (code != END_OF_OPTIONS).then_some((code, value))
-    })
+        .find(|order| order.u32(bytes, 8) == Some(BOM_MAGIC))
 }
 
 const NANOSECONDS: i128 = 1_000_000_000;
@@ -334,26 +419,19 @@ const NANOSECONDS: i128 = 1_000_000_000;
 /// Interfaces of one section that are kept: what the id of the obsolete packet block can name.
 const INTERFACES: usize = 1 << 16;
 
-/// Fields of a packet block before the packet.
-const PACKET_HEADER: usize = 20;
-const SECTION_HEADER_MIN: usize = 28;
-const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
+/// The most of a block with options that pcap-parser is shown, a multiple of 4: it takes up to 24
+/// times that to collect them. Some options of 64 KiB each, the longest there are, go into it.
+const DESCRIPTION: usize = 256 << 10;
 
-const SECTION_HEADER: u32 = 0x0a0d_0d0a;
-const INTERFACE_DESCRIPTION: u32 = 1;
+const SECTION_HEADER_MIN: usize = 28;
+/// What is around a packet in its block: 28 bytes before it, the trailing length after it.
+const PACKET_FRAMING: usize = 32;
+
+/// Block types that pcap-parser has no names for.
 const PACKET: u32 = 2;
-const SIMPLE_PACKET: u32 = 3;
-const ENHANCED_PACKET: u32 = 6;
-const JOURNAL: u32 = 9;
 const SYSDIG_EVENT: u32 = 0x204;
 const SYSDIG_EVENT_FLAGS: u32 = 0x208;
 const SYSDIG_EVENT_V2: u32 = 0x216;
 const SYSDIG_EVENT_FLAGS_V2: u32 = 0x217;
 const SYSDIG_EVENT_V2_LARGE: u32 = 0x221;
 const SYSDIG_EVENT_FLAGS_V2_LARGE: u32 = 0x222;
-const CUSTOM: u32 = 0x0bad;
-const CUSTOM_NO_COPY: u32 = 0x4000_0bad;
-
-const END_OF_OPTIONS: u16 = 0;
-const IF_TSRESOL: u16 = 9;
-const IF_TSOFFSET: u16 = 14;
