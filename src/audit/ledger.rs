@@ -146,6 +146,20 @@ impl<'a> Ledger<'a> {
         reused
     }
 
+    /// Moves a segment to another incarnation: it began a new log after all.
+    pub fn reassign(&mut self, segment: u32, incarnation: u32) {
+        let exchange = self.session.exchange(segment, self.exchanges);
+        for event in exchange.into_iter().flat_map(|exchange| &exchange.events) {
+            let id = exchange
+                .zip(event.id)
+                .map_or("", |(exchange, id)| exchange.text(id));
+            if let Some(seen) = self.by_id.get_mut(id) {
+                seen.retain(|seen| seen.place.segment != segment);
+            }
+        }
+        self.add(segment, incarnation);
+    }
+
     /// Sightings of an id so far.
     #[must_use]
     pub fn seen(&self, id: &str) -> &[Seen] {

@@ -155,7 +155,7 @@ impl<'r, 'a> Walk<'r, 'a> {
             let id = event.id.map_or("", |id| exchange.text(id)).to_owned();
             let reuse = self.reuse(exchange, event, id, true);
             if let Some(index) = self.just_replayed.take() {
-                self.replay_was_a_fork(index);
+                self.replay_was_a_fork(index, "the session's counter begins again right behind it");
             } else {
                 self.begin_incarnation(exchange.time());
             }
@@ -189,7 +189,14 @@ impl<'r, 'a> Walk<'r, 'a> {
         })
     }
 
-    fn replay_was_a_fork(&mut self, index: usize) {
+    /// What was taken for a replay began a new log.
+    fn replay_was_a_fork(&mut self, index: usize, reason: &str) {
+        let segment = self
+            .room
+            .session
+            .resumes
+            .get(index)
+            .and_then(|resume| resume.segment);
         let Some(resume) = self.case.resumes.get_mut(index) else {
             return;
         };
@@ -198,8 +205,11 @@ impl<'r, 'a> Walk<'r, 'a> {
         resume.fork = Some(Fork::OtherPayload);
         resume.row.verdict = Verdict::Forked;
         resume.row.confidence = resume.row.confidence.min(Confidence::Medium);
-        resume.row.reason = "the session's counter begins again right behind it".to_owned();
+        resume.row.reason = reason.to_owned();
         resume.row.incarnation_after = Some(self.latest);
+        if let Some(segment) = segment {
+            self.ledger.reassign(segment, self.latest);
+        }
     }
 
     fn enter(&mut self, segment: u32, exchange: &'a Exchange, incarnation: u32) {
@@ -276,22 +286,12 @@ impl<'r, 'a> Walk<'r, 'a> {
     // --- resumes ------------------------------------------------------------------------------
 
     fn resume(&mut self, resumption: &Resumption, exchange: &'a Exchange) {
-        let incarnation = resumption
-            .cursor
-            .map_or(self.latest, |place| self.ledger.incarnation(place.segment));
-        let decision = Bench {
-            session: self.room.session,
-            exchanges: self.room.exchanges,
-            ledger: &self.ledger,
-            window: self.room.window,
-            gaps: &self.room.gaps,
-            start_seen: !self.room.session.issued_by.is_empty(),
-            service_whole: self.room.service_whole,
-            gone_before: self.gone,
-            nonce: self.nonces.get(&incarnation).copied(),
-            latest: self.latest,
+        let mut decision = self.decide(resumption);
+        if let Some(index) = self.unconfirmed_replay(resumption, &decision) {
+            // The cursor is of that answer: it is its log that goes on here, and not the one before.
+            self.replay_was_a_fork(index, "what follows it contradicts the log before it");
+            decision = self.decide(resumption);
         }
-        .judge(resumption);
         let after = self.answering_incarnation(&decision, exchange);
         let number = u32::try_from(self.case.resumes.len() + 1).unwrap_or(u32::MAX);
         let dropped = self.dropped_by_dedup(exchange);
@@ -314,6 +314,43 @@ impl<'r, 'a> Walk<'r, 'a> {
             self.enter(segment, exchange, incarnation);
             self.just_replayed = replayed.then_some(self.case.resumes.len() - 1);
         }
+    }
+
+    fn decide(&self, resumption: &Resumption) -> Decision {
+        let incarnation = resumption
+            .cursor
+            .map_or(self.latest, |place| self.ledger.incarnation(place.segment));
+        Bench {
+            session: self.room.session,
+            exchanges: self.room.exchanges,
+            ledger: &self.ledger,
+            window: self.room.window,
+            gaps: &self.room.gaps,
+            start_seen: !self.room.session.issued_by.is_empty(),
+            service_whole: self.room.service_whole,
+            gone_before: self.gone,
+            nonce: self.nonces.get(&incarnation).copied(),
+            latest: self.latest,
+        }
+        .judge(resumption)
+    }
+
+    /// The resume that delivered the cursor of a fork, when that one went back without repeating
+    /// anything that had been seen: it was the fork, and this one goes on with its log.
+    fn unconfirmed_replay(&self, resumption: &Resumption, decision: &Decision) -> Option<usize> {
+        if decision.fork != Some(Fork::OtherPayload) || decision.verdict != Verdict::Forked {
+            return None;
+        }
+        let segment = resumption.cursor?.segment;
+        let before = self
+            .room
+            .session
+            .resumes
+            .iter()
+            .position(|other| other.segment == Some(segment))?;
+        let case = self.case.resumes.get(before)?;
+        (case.row.verdict == Verdict::Replayed && case.row.events_redelivered == 0)
+            .then_some(before)
     }
 
     /// Which incarnation answered. A fork from an older incarnation joins the newest one when
