@@ -115,8 +115,8 @@ fn gather(options: &Options, progress: &Progress) -> Harvest {
     progress.total.store(total, Ordering::Relaxed);
     for (name, error) in missing {
         harvest.inputs.push(Input {
+            unreadable: Some(reason(&name, &error.to_string())),
             name,
-            unreadable: Some(error.to_string()),
             ..Input::default()
         });
     }
@@ -139,7 +139,9 @@ fn gather(options: &Options, progress: &Progress) -> Harvest {
     for har in read {
         if let Some(row) = harvest.inputs.get_mut(har.input.0 as usize) {
             let name = std::mem::take(&mut row.name);
+            let unreadable = har.row.unreadable.as_ref().map(|why| reason(&name, why));
             *row = Input {
+                unreadable,
                 name,
                 path: row.path.take(),
                 ..har.row
@@ -149,6 +151,15 @@ fn gather(options: &Options, progress: &Progress) -> Harvest {
         harvest.anomalies.merge(har.anomalies);
     }
     harvest
+}
+
+/// Why an input could not be read, without its name, which stands beside it.
+fn reason(name: &str, text: &str) -> String {
+    let own = text
+        .strip_prefix("cannot read ")
+        .and_then(|rest| rest.strip_prefix(name))
+        .and_then(|rest| rest.strip_prefix(": "));
+    own.unwrap_or(text).to_owned()
 }
 
 type Inputs<'p, T> = Vec<(InputId, T)>;
@@ -174,7 +185,7 @@ fn classify<'p>(
         match classified {
             Ok(Classified::Packets(packets)) => packet_inputs.push((id, packets)),
             Ok(Classified::Har(har)) => har_inputs.push((id, har)),
-            Err(error) => row.unreadable = Some(error.to_string()),
+            Err(error) => row.unreadable = Some(reason(&row.name, &error.to_string())),
         }
         harvest.inputs.push(row);
     }
@@ -198,7 +209,9 @@ fn describe_packets(row: Option<&mut Input>, summary: Summary) {
         .damage
         .map(|damage| damage.to_string())
         .unwrap_or_default();
-    row.unreadable = summary.error.map(|error| error.to_string());
+    row.unreadable = summary
+        .error
+        .map(|error| reason(&row.name, &error.to_string()));
 }
 
 struct HarRead {

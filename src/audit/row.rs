@@ -274,7 +274,10 @@ pub(super) fn sessions(
         .iter()
         .filter_map(|&number| exchanges.get(number as usize))
         .collect();
-    let first = members.first().copied();
+    let first = members
+        .first()
+        .copied()
+        .or_else(|| session.exchange(0, exchanges));
     let end = end_of(&members, window, case);
     let mut rows: Vec<SessionRow> = (1..=incarnations)
         .map(|incarnation| SessionRow {
@@ -333,7 +336,11 @@ pub(super) fn sessions(
         }
     }
     let mut all = Window::default();
-    for exchange in &members {
+    let carried = session
+        .segments
+        .iter()
+        .filter_map(|segment| exchanges.get(segment.exchange as usize));
+    for exchange in members.iter().copied().chain(carried) {
         all.include(exchange.time());
         all.include(exchange.end.time);
     }

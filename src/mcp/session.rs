@@ -54,7 +54,7 @@ pub fn group(exchanges: &[Exchange]) -> Grouping {
     let services: Vec<Arc<str>> = intern_services(exchanges);
     let real = real_ids(exchanges, &services, &grouping);
 
-    let mut index: Map<(Arc<str>, Arc<str>), u32> = Map::default();
+    let mut places = Places::default();
     let mut refused: Map<Arc<str>, u32> = Map::default();
     for (number, exchange) in exchanges.iter().enumerate() {
         if grouping.role_of.get(number) != Some(&Role::Other) {
@@ -69,14 +69,11 @@ pub fn group(exchanges: &[Exchange]) -> Grouping {
                 .is_some_and(|r| r.session_id.is_some());
             let key = (Arc::clone(&services[number]), Arc::clone(&id));
             if let Some(key) = real.resolve(key, asked) {
-                let session = *index.entry(key.clone()).or_insert_with(|| {
-                    grouping.sessions.push(Session {
-                        id: Arc::clone(&key.1),
-                        service: Arc::clone(&key.0),
-                        ..Session::default()
-                    });
-                    number_of(grouping.sessions.len() - 1)
-                });
+                let session = places.of(&key, &mut grouping.sessions);
+                // What is answered under another id goes on under that one.
+                if let Some(given) = answered_elsewhere(exchange, &key.1) {
+                    places.of(&(key.0, given), &mut grouping.sessions);
+                }
                 Role::Session(session)
             } else if exchange.request.is_some() {
                 let place = *refused.entry(Arc::clone(&id)).or_insert_with(|| {
@@ -108,6 +105,33 @@ pub fn group(exchanges: &[Exchange]) -> Grouping {
         }
     }
     grouping
+}
+
+/// The place of each session, by service and id.
+#[derive(Default)]
+struct Places(Map<(Arc<str>, Arc<str>), u32>);
+
+impl Places {
+    fn of(&mut self, key: &(Arc<str>, Arc<str>), sessions: &mut Vec<Session>) -> u32 {
+        *self.0.entry(key.clone()).or_insert_with(|| {
+            sessions.push(Session {
+                id: Arc::clone(&key.1),
+                service: Arc::clone(&key.0),
+                ..Session::default()
+            });
+            number_of(sessions.len() - 1)
+        })
+    }
+}
+
+/// The other session under which an event stream was answered.
+fn answered_elsewhere(exchange: &Exchange, asked: &Arc<str>) -> Option<Arc<str>> {
+    let given = exchange.response.as_ref()?.session_id.clone()?;
+    (given != *asked
+        && !given.is_empty()
+        && exchange.is_event_stream()
+        && !exchange.is_initialize())
+    .then_some(given)
 }
 
 /// The session an exchange belongs to: the one it asks for; an `initialize` (or a request without

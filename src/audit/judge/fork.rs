@@ -1,0 +1,189 @@
+//! What proves a fork: F1 to F7.
+
+use super::{Decision, Known, View};
+use crate::audit::order::Relation;
+use crate::model::{
+    case::{Fork, Sequence},
+    exchange::Exchange,
+    verdict::Confidence,
+};
+
+impl<'a> View<'_, 'a> {
+    pub(super) fn other_session(&self) -> Option<&'a str> {
+        let given = self.exchange.response.as_ref()?.session_id.as_deref()?;
+        (given != &*self.bench.session.id && !given.is_empty()).then_some(given)
+    }
+
+    pub(super) fn fork(&self, decision: &Decision) -> Option<(Fork, Confidence, String)> {
+        let first = self.first()?;
+        let given = self
+            .exchange
+            .response
+            .as_ref()
+            .and_then(|r| r.incarnation.as_deref());
+        if let (Some(before), Some(after)) = (self.bench.nonce, given)
+            && before != after
+        {
+            return Some((
+                Fork::Nonce,
+                Confidence::High,
+                "the incarnation's nonce changed".to_owned(),
+            ));
+        }
+        if let Some(id) = decision.reused.first() {
+            return Some((
+                Fork::OtherPayload,
+                Confidence::High,
+                format!("id {id} came before with another payload"),
+            ));
+        }
+        let back =
+            decision.sequence == Sequence::Back || decision.sequence == Sequence::CursorAgain;
+        let stranger = back && decision.redelivered == 0 || first.id.is_none() && self.ids_before();
+        if self.bench.gone_before && stranger && !self.answer.hole_before && !self.bench.gaps.any()
+        {
+            return Some((
+                Fork::Revived,
+                Confidence::High,
+                "the session was refused or deleted before, and this is not its log".to_owned(),
+            ));
+        }
+        if back && self.restarts() && self.log_seen() {
+            return Some((
+                Fork::Restart,
+                Confidence::High,
+                format!(
+                    "it starts again at {}, which is not behind the cursor",
+                    self.id_of(first).unwrap_or_default()
+                ),
+            ));
+        }
+        if first.id.is_none() && self.ids_before() && !self.answer.hole_before {
+            return Some((
+                Fork::IdsVanished,
+                Confidence::High,
+                "the first message has no id; every message before had one".to_owned(),
+            ));
+        }
+        let unknown = self.origin.is_none() && self.bench.ledger.seen(self.cursor).is_empty();
+        let after = self.relation(first) == Relation::After;
+        if unknown
+            && !after
+            && self.bench.start_seen
+            && self.bench.service_whole
+            && !self.is_marker()
+        {
+            return Some((
+                Fork::ForeignCursor,
+                Confidence::Medium,
+                "nobody delivered this cursor, and what came is not behind it".to_owned(),
+            ));
+        }
+        None
+    }
+
+    /// Whether the stream may have gone on, or forked already, where the capture shows no request: an
+    /// answer without one came after the cursor was delivered.
+    pub(super) fn history_is_torn(&self) -> bool {
+        let delivered = self
+            .origin
+            .and_then(|place| self.bench.event(place))
+            .map(|(_, event)| event.time);
+        delivered.is_some_and(|from| self.bench.gaps.headless_between(from, self.exchange.time()))
+    }
+
+    /// F3: what comes is at or below the cursor and none of it is a redelivery.
+    pub(super) fn restarts(&self) -> bool {
+        !self.answer.messages.iter().any(|(index, message)| {
+            matches!(
+                self.known(*index, message),
+                Known::Again | Known::AgainAfter
+            )
+        })
+    }
+
+    /// Whether the log's start, or the very ids that come, were seen before without a hole.
+    pub(super) fn log_seen(&self) -> bool {
+        let whole = |exchange: &Exchange| !exchange.body_has_hole();
+        let clean = self
+            .bench
+            .ledger
+            .segments_of(&self.log)
+            .all(|(_, exchange)| whole(exchange));
+        if self.origin.is_none() || !clean || self.answer.hole_before {
+            return false;
+        }
+        let Some(first) = self.first() else {
+            return false;
+        };
+        let start = if self.log.shared {
+            self.bench.start_seen && self.bench.service_whole
+        } else {
+            // The stream's own start: its first segment was asked for without a cursor.
+            self.resumption
+                .stream
+                .and_then(|stream| self.bench.session.streams.get(stream as usize))
+                .and_then(|stream| stream.segments.first())
+                .and_then(|&segment| self.bench.session.exchange(segment, self.bench.exchanges))
+                .is_some_and(|exchange| exchange.request.is_some() && exchange.cursor().is_none())
+        };
+        let ids = self.id_of(first).is_some_and(|id| {
+            self.bench
+                .ledger
+                .seen(id)
+                .iter()
+                .any(|seen| self.bench.ledger.is_of(&self.log, seen, id))
+        });
+        start || ids
+    }
+
+    /// F4: every message before had an id of its own, and there was one. A stream that had no
+    /// message yet is measured by the session's others.
+    pub(super) fn ids_before(&self) -> bool {
+        if self.bench.gaps.any() {
+            return false;
+        }
+        let own = self
+            .resumption
+            .stream
+            .map(|stream| self.tally(Some(stream)));
+        match own {
+            Some((with, without)) if with + without > 0 => without == 0,
+            _ if self.origin.is_some() => {
+                let (with, without) = self.tally(None);
+                with > 0 && without == 0
+            }
+            _ => false,
+        }
+    }
+
+    /// Messages with and without an id before this resume, on one stream or on all. Segments that
+    /// lost their ids on an earlier resume do not count.
+    pub(super) fn tally(&self, stream: Option<u32>) -> (u32, u32) {
+        let (mut with, mut without) = (0, 0);
+        for segment in &self.bench.session.segments {
+            if stream.is_some_and(|stream| segment.stream != stream)
+                || segment.open >= self.exchange.time()
+            {
+                continue;
+            }
+            let Some(exchange) = self.bench.exchanges.get(segment.exchange as usize) else {
+                continue;
+            };
+            let messages = || exchange.events.iter().filter(|event| event.is_message());
+            if exchange.cursor().is_some()
+                && messages().next().is_some_and(|event| event.id.is_none())
+            {
+                continue;
+            }
+            for event in messages() {
+                if event.id.is_some_and(|id| id.len > 0) {
+                    with += 1;
+                } else {
+                    without += 1;
+                }
+            }
+        }
+        (with, without)
+    }
+}

@@ -1,0 +1,442 @@
+//! The verdict of one resume (AUDIT, "The verdict of a resume"): the first row that applies.
+//!
+//! Everything is decided from facts seen before or on the answer, but for two looks ahead that the
+//! rules ask for: whether a later segment of the stream brings what was owed, and whether anybody
+//! ever delivered the ids that seem to be skipped.
+
+mod fork;
+mod loss;
+mod sequence;
+mod silence;
+
+use super::{
+    ledger::{Ledger, Log},
+    order::Relation,
+    owed::Gaps,
+};
+use crate::model::{
+    case::{Fork, Sequence},
+    event::Event,
+    exchange::{Answer, EndCause, Exchange, Media, Part, Source, Window},
+    message::MessageKind,
+    session::{EventRef, Resumption, Session, Stream},
+    verdict::{Confidence, IdScheme, Verdict},
+};
+
+/// What a resume is judged with.
+pub struct Bench<'a> {
+    /// The session asked for.
+    pub session: &'a Session,
+    /// All exchanges.
+    pub exchanges: &'a [Exchange],
+    /// What the session delivered before.
+    pub ledger: &'a Ledger<'a>,
+    /// The span of the evidence.
+    pub window: Window,
+    /// What the capture lacks of the session.
+    pub gaps: &'a Gaps,
+    /// The session's initialize is in the capture.
+    pub start_seen: bool,
+    /// No hole and no lost head on any connection of the service.
+    pub service_whole: bool,
+    /// The session was refused with 404 or 410, or deleted, before.
+    pub gone_before: bool,
+    /// The nonce of the incarnation the cursor belongs to.
+    pub nonce: Option<&'a str>,
+    /// The newest incarnation so far.
+    pub latest: u32,
+}
+
+/// A verdict with its evidence.
+#[derive(Clone, Debug)]
+pub struct Decision {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// How sure.
+    pub confidence: Confidence,
+    /// Why, in a few words.
+    pub reason: String,
+    /// What proves the fork, when it is one.
+    pub fork: Option<Fork>,
+    /// How the first message stands to the cursor.
+    pub sequence: Sequence,
+    /// Messages of the answer that were delivered before with the same payload.
+    pub redelivered: u32,
+    /// Ids on the log that came with another payload.
+    pub reused: Vec<String>,
+    /// Ids skipped, when the scheme can tell.
+    pub skipped: Option<u64>,
+    /// Ids missing or left out, as text; a few.
+    pub missing: Vec<String>,
+    /// The scheme of the cursor's ids.
+    pub scheme: IdScheme,
+    /// The incarnation of the cursor.
+    pub incarnation: u32,
+}
+
+/// Ids named in a row at most.
+const NAMED: usize = 8;
+
+impl<'a> Bench<'a> {
+    /// Judges a resume.
+    #[must_use]
+    pub fn judge(&self, resumption: &Resumption) -> Decision {
+        let Some(exchange) = self.exchanges.get(resumption.exchange as usize) else {
+            return self.decision(
+                Verdict::Indeterminate,
+                Confidence::Low,
+                "not in the capture",
+                "",
+            );
+        };
+        let cursor = exchange.cursor().unwrap_or_default();
+        let mut decision = self.by_status(exchange).map_or_else(
+            || self.by_stream(exchange, cursor, resumption),
+            |(verdict, confidence, reason)| self.decision(verdict, confidence, reason, cursor),
+        );
+        decision.incarnation = resumption
+            .cursor
+            .map_or(self.latest, |place| self.ledger.incarnation(place.segment));
+        self.weaken(&mut decision, exchange, resumption);
+        decision
+    }
+
+    fn decision(
+        &self,
+        verdict: Verdict,
+        confidence: Confidence,
+        reason: &str,
+        cursor: &str,
+    ) -> Decision {
+        Decision {
+            verdict,
+            confidence,
+            reason: reason.to_owned(),
+            fork: None,
+            sequence: Sequence::Onward,
+            redelivered: 0,
+            reused: Vec::new(),
+            skipped: None,
+            missing: Vec::new(),
+            scheme: self.ledger.standing(cursor).scheme,
+            incarnation: self.latest,
+        }
+    }
+
+    /// Rows that need no look at the events: no answer, failures, refusals.
+    fn by_status(&self, exchange: &Exchange) -> Option<(Verdict, Confidence, &'static str)> {
+        use Confidence::{High, Low, Medium};
+        use Verdict::{Failed, Indeterminate, Rejected};
+        let Some(response) = &exchange.response else {
+            return Some(match exchange.end.cause {
+                _ if exchange.has_hole(Part::ResponseHead) => (
+                    Indeterminate,
+                    Low,
+                    "the response head is not in the capture",
+                ),
+                EndCause::CaptureEnd => {
+                    (Indeterminate, Medium, "the capture ends before an answer")
+                }
+                EndCause::Unknown => (Failed, Medium, "no response is recorded"),
+                EndCause::Silent => (
+                    Indeterminate,
+                    Medium,
+                    "nothing more was seen of the connection",
+                ),
+                _ => (Failed, High, "the connection ended before a response"),
+            });
+        };
+        match response.status {
+            204 => Some((Rejected, High, "204: no stream is offered")),
+            200..=299 if exchange.answer() == Answer::Refused => Some((
+                Rejected,
+                High,
+                "an error about the session in place of a stream",
+            )),
+            200..=299 if response.media == Media::Json => {
+                let errors = !response.messages.is_empty()
+                    && response
+                        .messages
+                        .iter()
+                        .all(|m| m.kind == MessageKind::Error);
+                Some(if errors {
+                    (Rejected, High, "a JSON-RPC error in place of a stream")
+                } else {
+                    (Indeterminate, Medium, "a success of no known kind")
+                })
+            }
+            200..=299 if response.media == Media::EventStream => None,
+            200..=299 => Some((Indeterminate, Medium, "a success of no known kind")),
+            408 | 429 | 300..=399 | 500..=599 => {
+                Some((Failed, High, "the status says nothing about the session"))
+            }
+            400..=499 => Some((Rejected, High, "the server refused")),
+            _ => Some((Indeterminate, Medium, "a status of no known kind")),
+        }
+    }
+
+    /// An accepted resume: what came decides.
+    fn by_stream(&self, exchange: &'a Exchange, cursor: &str, resumption: &Resumption) -> Decision {
+        let origin = resumption
+            .cursor
+            .and_then(|place| Some((place, self.event(place)?.1)));
+        let incarnation = origin.map_or(self.latest, |(place, _)| {
+            self.ledger.incarnation(place.segment)
+        });
+        let log = self.ledger.log(
+            resumption.stream,
+            incarnation,
+            cursor,
+            origin.map(|(_, event)| event.time),
+        );
+        let answer = Reply::read(exchange);
+        let view = View {
+            bench: self,
+            exchange,
+            cursor,
+            resumption,
+            origin: origin.map(|(place, _)| place),
+            log,
+            answer,
+        };
+        view.decide()
+    }
+
+    /// Holes and missing starts take certainty away, whatever the verdict.
+    fn weaken(&self, decision: &mut Decision, exchange: &Exchange, resumption: &Resumption) {
+        if matches!(decision.verdict, Verdict::Rejected | Verdict::Failed) {
+            return;
+        }
+        let mut lower = |to: Confidence, reason: &str| {
+            if to < decision.confidence {
+                decision.confidence = to;
+                if decision.reason.is_empty() {
+                    decision.reason = reason.to_owned();
+                } else {
+                    decision.reason = format!("{}; {reason}", decision.reason);
+                }
+            }
+        };
+        let stream_holes = resumption
+            .stream
+            .and_then(|stream| self.session.streams.get(stream as usize))
+            .is_some_and(|stream| self.stream_has_holes(stream));
+        if exchange.body_has_hole() || stream_holes {
+            let har = matches!(exchange.source, Source::Har { .. });
+            lower(
+                Confidence::Low,
+                if har {
+                    "bodies are not recorded"
+                } else {
+                    "bytes are missing nearby"
+                },
+            );
+        }
+        if !self.start_seen && decision.fork != Some(Fork::OtherSession) {
+            lower(
+                Confidence::Medium,
+                "the session's start is not in the capture",
+            );
+        }
+    }
+
+    fn stream_has_holes(&self, stream: &Stream) -> bool {
+        stream.segments.iter().any(|&segment| {
+            self.session
+                .exchange(segment, self.exchanges)
+                .is_some_and(Exchange::body_has_hole)
+        })
+    }
+
+    fn event(&self, place: EventRef) -> Option<(&'a Exchange, &'a Event)> {
+        let exchange = self.session.exchange(place.segment, self.exchanges)?;
+        Some((exchange, exchange.events.get(place.event as usize)?))
+    }
+}
+
+/// The messages of an answer.
+struct Reply<'a> {
+    /// Messages with their index among the events.
+    messages: Vec<(u32, &'a Event)>,
+    /// A hole lies before the first of them (or anywhere, without one).
+    hole_before: bool,
+}
+
+impl<'a> Reply<'a> {
+    fn read(exchange: &'a Exchange) -> Self {
+        let messages: Vec<(u32, &Event)> = exchange
+            .events
+            .iter()
+            .enumerate()
+            .filter(|(_, event)| event.is_message())
+            .filter_map(|(index, event)| Some((u32::try_from(index).ok()?, event)))
+            .collect();
+        let before = messages.first().map_or(u32::MAX, |(index, _)| *index);
+        let hole_before = exchange
+            .holes
+            .iter()
+            .any(|hole| hole.part == Part::ResponseBody && hole.after_events <= before)
+            || messages.is_empty() && exchange.body_has_hole();
+        Self {
+            messages,
+            hole_before,
+        }
+    }
+}
+
+/// How a message of the answer stands to what was delivered before.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Known {
+    /// Its id is new on the log, or cannot be compared.
+    No,
+    /// Delivered before with the same payload, at or before the cursor.
+    Again,
+    /// Seen before with the same payload, after the cursor: the right continuation.
+    AgainAfter,
+    /// Seen before with another payload.
+    Other,
+}
+
+/// An accepted resume, laid out for judgement.
+struct View<'b, 'a> {
+    bench: &'b Bench<'a>,
+    exchange: &'a Exchange,
+    cursor: &'b str,
+    resumption: &'b Resumption,
+    origin: Option<EventRef>,
+    log: Log,
+    answer: Reply<'a>,
+}
+
+impl<'a> View<'_, 'a> {
+    fn decide(&self) -> Decision {
+        let mut decision =
+            self.bench
+                .decision(Verdict::Continued, Confidence::High, "", self.cursor);
+        if let Some(given) = self.other_session() {
+            decision.verdict = Verdict::Forked;
+            decision.fork = Some(Fork::OtherSession);
+            decision.reason = format!("answered under another session id, {given}");
+            self.note_sequence(&mut decision);
+            self.note_reuse(&mut decision);
+            return decision;
+        }
+        if self.answer.messages.is_empty() {
+            self.without_message(&mut decision);
+            return decision;
+        }
+        self.note_sequence(&mut decision);
+        self.note_reuse(&mut decision);
+        if let Some((fork, confidence, reason)) = self.fork(&decision) {
+            if fork.rests_on_history() && self.history_is_torn() {
+                decision.verdict = Verdict::Indeterminate;
+                decision.confidence = Confidence::Low;
+                decision.reason =
+                    "an answer whose request is lost came between cursor and resume".to_owned();
+                return decision;
+            }
+            decision.verdict = Verdict::Forked;
+            decision.fork = Some(fork);
+            decision.confidence = confidence;
+            decision.reason = reason;
+            return decision;
+        }
+        if self.is_marker() {
+            decision.confidence = Confidence::Medium;
+            decision.reason = "the cursor is the session id, which has no order".to_owned();
+            return decision;
+        }
+        if self.answer.hole_before {
+            self.behind_a_hole(&mut decision);
+            return decision;
+        }
+        if self.goes_back() {
+            let torn = self.bench.start_seen || self.bench.gaps.any();
+            if self.restarts() && self.origin.is_none() && torn {
+                // Nobody delivered the cursor that it goes back from: the packets that did are lost.
+                decision.verdict = Verdict::Indeterminate;
+                decision.confidence = Confidence::Low;
+                decision.reason = "the cursor's own event is not in the capture".to_owned();
+                return decision;
+            }
+            decision.verdict = Verdict::Replayed;
+            if decision.sequence == Sequence::CursorAgain {
+                decision.reason = "the cursor's own event came again".to_owned();
+            } else if decision.redelivered > 0 {
+                decision.reason = "events delivered before came again, unchanged".to_owned();
+            } else {
+                decision.reason = "it goes back before what the capture shows".to_owned();
+                decision.confidence = Confidence::Medium;
+            }
+            return decision;
+        }
+        self.note_skipped(&mut decision);
+        let left_out = self.left_out();
+        if decision.skipped.is_some_and(|skipped| skipped > 0) || !left_out.is_empty() {
+            decision.verdict = Verdict::Lossy;
+            decision.reason = match decision.skipped {
+                Some(skipped) if skipped > 0 => {
+                    format!("{skipped} ids between cursor and answer never came")
+                }
+                _ => format!(
+                    "{} events seen after the cursor were left out",
+                    left_out.len()
+                ),
+            };
+            if decision.scheme == IdScheme::Observed {
+                decision.confidence = Confidence::Medium;
+            }
+            decision.missing.extend(left_out.into_iter().take(NAMED));
+            return decision;
+        }
+        self.continued(&mut decision);
+        decision
+    }
+
+    /// With bytes missing before the first message only what was seen can be said.
+    fn behind_a_hole(&self, decision: &mut Decision) {
+        let first = self.first();
+        let onward = first.is_some_and(|first| self.relation(first) == Relation::After);
+        decision.confidence = Confidence::Low;
+        if onward {
+            decision.reason = "bytes before the first message seen are missing".to_owned();
+        } else {
+            decision.verdict = Verdict::Indeterminate;
+            decision.reason = "a hole covers what would decide".to_owned();
+        }
+    }
+
+    fn continued(&self, decision: &mut Decision) {
+        let Some(first) = self.first() else { return };
+        let index = self.answer.messages.first().map_or(0, |(index, _)| *index);
+        let follows = self.relation(first) == Relation::After
+            || self.known(index, first) == Known::AgainAfter;
+        if !follows {
+            decision.confidence = Confidence::Medium;
+            decision.reason = if self.id_of(first).is_none() {
+                "what came has no ids to judge by".to_owned()
+            } else if self.origin.is_none() {
+                "the cursor was not seen, the order of its ids is not known".to_owned()
+            } else {
+                "the order of ids is only observed".to_owned()
+            };
+        } else if self.resumption.ambiguous {
+            decision.confidence = Confidence::Low;
+            decision.reason = "several streams delivered the cursor".to_owned();
+        } else if self.bench.ledger.standing(self.cursor).contradicted {
+            decision.confidence = Confidence::Medium;
+            decision.reason = "ids of this kind were seen out of order".to_owned();
+        } else if self.origin.is_none() {
+            decision.confidence = Confidence::Medium;
+            decision.reason = "the cursor was not seen; what came is behind it".to_owned();
+        }
+    }
+}
+
+/// An event's id as it is shown, or what it is.
+fn label(exchange: &Exchange, event: &Event) -> String {
+    match event.id.filter(|id| id.len > 0) {
+        Some(id) => exchange.text(id).to_owned(),
+        None => format!("{} without id", event.message.name()),
+    }
+}

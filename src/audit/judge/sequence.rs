@@ -1,0 +1,173 @@
+//! How what came stands to the cursor and to what was delivered before.
+
+use super::{Decision, Known, NAMED, View};
+use crate::audit::{
+    ledger::{agrees, differs},
+    order::{Relation, compare},
+};
+use crate::model::{case::Sequence, event::Event, message::PayloadHash, session::EventRef};
+
+impl<'a> View<'_, 'a> {
+    pub(super) fn first(&self) -> Option<&'a Event> {
+        self.answer.messages.first().map(|(_, event)| *event)
+    }
+
+    pub(super) fn id_of(&self, event: &Event) -> Option<&'a str> {
+        event
+            .id
+            .filter(|id| id.len > 0)
+            .map(|id| self.exchange.text(id))
+    }
+
+    pub(super) fn is_marker(&self) -> bool {
+        self.cursor == &*self.bench.session.id
+    }
+
+    pub(super) fn relation(&self, event: &Event) -> Relation {
+        let Some(id) = self.id_of(event) else {
+            return Relation::Unordered;
+        };
+        if id == self.cursor {
+            return Relation::Same;
+        }
+        compare(
+            &self.bench.ledger.standing(id),
+            &self.bench.ledger.standing(self.cursor),
+        )
+    }
+
+    /// Whether a message was on the log before, and with which payload. A redelivery counts
+    /// wherever one fits: an id may have had two payloads before.
+    pub(super) fn known(&self, index: u32, event: &Event) -> Known {
+        let Some(id) = self.id_of(event) else {
+            return Known::No;
+        };
+        let mut other = false;
+        let mut after = false;
+        for seen in self.bench.ledger.seen(id) {
+            if seen.time > event.time || !self.bench.ledger.is_of(&self.log, seen, id) {
+                continue;
+            }
+            if Some(seen.place.segment) == self.resumption.segment && seen.place.event >= index {
+                continue;
+            }
+            if agrees(seen, event) {
+                if self.at_or_before_cursor(seen.place) {
+                    return Known::Again;
+                }
+                after = true;
+            }
+            other |= differs(seen, event);
+        }
+        // An id that had two payloads before may have had a third in a hole.
+        if other && !after && self.bench.gaps.any() && self.had_two_payloads(id) {
+            return Known::No;
+        }
+        match (after, other) {
+            (true, _) => Known::AgainAfter,
+            (false, true) => Known::Other,
+            (false, false) => Known::No,
+        }
+    }
+
+    /// Whether an id came with two payloads on the log before, or does so on the answer itself.
+    pub(super) fn had_two_payloads(&self, id: &str) -> bool {
+        let ledger = self.bench.ledger;
+        let before = ledger
+            .seen(id)
+            .iter()
+            .filter(|seen| seen.comparable && ledger.is_of(&self.log, seen, id))
+            .map(|seen| seen.hash);
+        let here = self
+            .answer
+            .messages
+            .iter()
+            .filter(|(_, event)| self.id_of(event) == Some(id))
+            .map(|(_, event)| event.hash);
+        let differ = |mut hashes: Box<dyn Iterator<Item = PayloadHash> + '_>| {
+            let first = hashes.next();
+            hashes.any(|hash| Some(hash) != first)
+        };
+        differ(Box::new(before)) || differ(Box::new(here))
+    }
+
+    /// Whether a sighting stands at or before the cursor's last delivery: by number where the ids
+    /// have one, else by its place on the stream.
+    pub(super) fn at_or_before_cursor(&self, place: EventRef) -> bool {
+        let Some((exchange, event)) = self.bench.event(place) else {
+            return false;
+        };
+        let id = event.id.map_or("", |id| exchange.text(id));
+        if id == self.cursor {
+            return true;
+        }
+        match compare(
+            &self.bench.ledger.standing(id),
+            &self.bench.ledger.standing(self.cursor),
+        ) {
+            Relation::Before | Relation::Same => true,
+            Relation::After => false,
+            Relation::Unordered => self.origin.is_some_and(|origin| place <= origin),
+        }
+    }
+
+    pub(super) fn goes_back(&self) -> bool {
+        let first_back = self.first().is_some_and(|first| self.is_back(first));
+        first_back
+            || self
+                .answer
+                .messages
+                .iter()
+                .any(|(index, event)| self.known(*index, event) == Known::Again)
+    }
+
+    /// At or before the cursor, by number; by what was seen where numbers do not tell.
+    pub(super) fn is_back(&self, event: &Event) -> bool {
+        match self.relation(event) {
+            Relation::Before | Relation::Same => true,
+            Relation::After => false,
+            Relation::Unordered => self.id_of(event).is_some_and(|id| {
+                self.bench.ledger.seen(id).iter().any(|seen| {
+                    self.bench.ledger.is_of(&self.log, seen, id)
+                        && seen.time < self.exchange.time()
+                        && self.origin.is_some_and(|origin| seen.place <= origin)
+                })
+            }),
+        }
+    }
+
+    pub(super) fn note_sequence(&self, decision: &mut Decision) {
+        for (index, event) in &self.answer.messages {
+            if matches!(self.known(*index, event), Known::Again | Known::AgainAfter) {
+                decision.redelivered += 1;
+            }
+        }
+        let Some(first) = self.first().filter(|_| !self.is_marker()) else {
+            return;
+        };
+        if !self.is_back(first) {
+            return;
+        }
+        let earlier = self
+            .answer
+            .messages
+            .iter()
+            .any(|(_, event)| self.id_of(event) != Some(self.cursor) && self.is_back(event));
+        decision.sequence = if self.id_of(first) == Some(self.cursor) && !earlier {
+            Sequence::CursorAgain
+        } else {
+            Sequence::Back
+        };
+    }
+
+    pub(super) fn note_reuse(&self, decision: &mut Decision) {
+        for (index, event) in &self.answer.messages {
+            if self.known(*index, event) == Known::Other
+                && decision.reused.len() < NAMED
+                && let Some(id) = self.id_of(event)
+            {
+                decision.reused.push(id.to_owned());
+            }
+        }
+    }
+}
