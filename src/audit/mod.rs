@@ -2,6 +2,7 @@
 //! then each session judged on its own, in order of time.
 
 pub mod backend;
+pub mod crossing;
 pub mod id;
 pub mod judge;
 pub mod ledger;
@@ -21,6 +22,7 @@ use crate::model::{
     time::Timestamp,
 };
 use backend::Backends;
+use crossing::Crossings;
 use order::Orders;
 pub use owed::Gaps;
 use rayon::prelude::*;
@@ -52,7 +54,20 @@ pub fn audit(grouping: &Grouping, exchanges: &[Exchange], window: Window) -> Vec
         services.whole.len(),
         exchanges,
     );
-    let none = Backends::default();
+    let crossings: Vec<Crossings<'_>> = services
+        .by_service
+        .values()
+        .map(|members| {
+            let sessions: Vec<(u32, &Session)> = members
+                .iter()
+                .filter_map(|&index| {
+                    Some((u32::try_from(index).ok()?, grouping.sessions.get(index)?))
+                })
+                .collect();
+            Crossings::learn(&sessions, exchanges)
+        })
+        .collect();
+    let (none, no_crossings) = (Backends::default(), Crossings::default());
     let orders = Orders::learn(&grouping.sessions, &services.of_session, exchanges);
     let mut judged: Vec<Judged> = grouping
         .sessions
@@ -66,6 +81,8 @@ pub fn audit(grouping: &Grouping, exchanges: &[Exchange], window: Window) -> Vec
                 exchanges,
                 orders: &orders,
                 backends: backends.get(service as usize).unwrap_or(&none),
+                crossings: crossings.get(service as usize).unwrap_or(&no_crossings),
+                index: u32::try_from(index).unwrap_or(u32::MAX),
                 window,
                 service_whole: services.is_whole(service),
                 gaps: services.gaps(session, exchanges),

@@ -4,6 +4,7 @@
 use super::{
     Judged,
     backend::Backends,
+    crossing::Crossings,
     judge::{Bench, Decision},
     ledger::{Ledger, differs},
     order::Orders,
@@ -14,7 +15,9 @@ use super::{
 };
 use crate::model::{
     analysis::Resume,
-    case::{DroppedCursor, Fork, LostRequest, Minted, ResumeCase, Reuse, SessionCase},
+    case::{
+        CrossedEvent, DroppedCursor, Fork, LostRequest, Minted, ResumeCase, Reuse, SessionCase,
+    },
     event::Event,
     exchange::{Answer, EndCause, Exchange, Window},
     session::{Resumption, Session, Stream},
@@ -38,6 +41,10 @@ pub(super) struct Room<'a> {
     pub(super) orders: &'a Orders,
     /// The service's backends.
     pub(super) backends: &'a Backends,
+    /// Ids that several of its sessions saw.
+    pub(super) crossings: &'a Crossings<'a>,
+    /// The session's index.
+    pub(super) index: u32,
     /// The span of the evidence.
     pub(super) window: Window,
     /// No hole and no lost head on any connection of the service.
@@ -118,7 +125,7 @@ impl<'r, 'a> Walk<'r, 'a> {
             let segment = segments.get(&number).copied();
             match resumes.get(&number) {
                 Some(resumption) => self.resume(resumption, exchange),
-                None => self.pass(segment, exchange),
+                None => self.pass(number, segment, exchange),
             }
             self.note_gone(exchange);
         }
@@ -150,8 +157,11 @@ impl<'r, 'a> Walk<'r, 'a> {
 
     // --- exchanges that are no resume ---------------------------------------------------------
 
-    fn pass(&mut self, segment: Option<u32>, exchange: &'a Exchange) {
+    fn pass(&mut self, number: u32, segment: Option<u32>, exchange: &'a Exchange) {
         self.note_minted(exchange);
+        if segment.is_some() {
+            self.note_crossing(number, exchange, None);
+        }
         let Some(segment) = segment else {
             if exchange.answer() == Answer::Success {
                 self.note_nonce(exchange, self.latest);
@@ -263,6 +273,26 @@ impl<'r, 'a> Walk<'r, 'a> {
         }
     }
 
+    /// Events that were another session's first.
+    fn note_crossing(&mut self, number: u32, exchange: &Exchange, resume: Option<u32>) {
+        let Some(found) = self.room.crossings.find(self.room.index, number, exchange) else {
+            return;
+        };
+        self.case.crossings.push(CrossedEvent {
+            id: found.id,
+            from: found.session,
+            resume,
+            time: exchange
+                .events
+                .first()
+                .map_or(exchange.time(), |event| event.time),
+            place: exchange.place,
+            client: exchange.client.clone(),
+            server: exchange.server.clone(),
+            incarnation: self.latest,
+        });
+    }
+
     fn note_minted(&mut self, exchange: &Exchange) {
         let asked = exchange
             .request
@@ -319,6 +349,7 @@ impl<'r, 'a> Walk<'r, 'a> {
         self.note_fates(&mut case, resumption, exchange);
         let replayed = decision.verdict == Verdict::Replayed;
         self.case.resumes.push(case);
+        self.note_crossing(resumption.exchange, exchange, Some(number));
         if let Some(segment) = resumption.segment {
             let incarnation = after.unwrap_or(decision.incarnation);
             self.note_nonce(exchange, incarnation);
@@ -340,6 +371,15 @@ impl<'r, 'a> Walk<'r, 'a> {
             start_seen: !self.room.session.issued_by.is_empty(),
             service_whole: self.room.service_whole,
             gone_before: self.gone,
+            crossing: self
+                .room
+                .exchanges
+                .get(resumption.exchange as usize)
+                .and_then(|exchange| {
+                    self.room
+                        .crossings
+                        .find(self.room.index, resumption.exchange, exchange)
+                }),
             nonce: self.nonces.get(&incarnation).copied(),
             latest: self.latest,
         }

@@ -76,6 +76,16 @@ impl<'a> View<'_, 'a> {
                 "the first message has no id; every message before had one".to_owned(),
             ));
         }
+        if let Some(crossing) = &self.bench.crossing {
+            return Some((
+                Fork::OthersEvents,
+                Confidence::High,
+                format!(
+                    "event {} was delivered to session {} first",
+                    crossing.id, crossing.session
+                ),
+            ));
+        }
         let unknown = self.origin.is_none() && self.bench.ledger.seen(self.cursor).is_empty();
         let after = self.relation(first) == Relation::After;
         if unknown

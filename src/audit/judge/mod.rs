@@ -10,6 +10,7 @@ mod sequence;
 mod silence;
 
 use super::{
+    crossing::Crossing,
     ledger::{Ledger, Log},
     order::Relation,
     owed::Gaps,
@@ -41,6 +42,8 @@ pub struct Bench<'a> {
     pub service_whole: bool,
     /// The session was refused with 404 or 410, or deleted, before.
     pub gone_before: bool,
+    /// An event of the answer that was another session's first.
+    pub crossing: Option<Crossing>,
     /// The nonce of the incarnation the cursor belongs to.
     pub nonce: Option<&'a str>,
     /// The newest incarnation so far.
