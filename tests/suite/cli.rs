@@ -222,6 +222,7 @@ fn an_unwritable_folder_is_one_line_and_the_summary_is_still_told() {
     assert_eq!(stderr(&output).lines().count(), 1, "{}", stderr(&output));
     assert!(stderr(&output).starts_with("forkscope: "));
     assert!(stderr(&output).contains(&capture));
+    assert!(stderr(&output).contains("not a directory"));
     assert!(stdout(&output).contains("Found"));
 }
 
@@ -364,6 +365,9 @@ fn makes_completions_and_manual_pages() {
     assert!(stdout(&page).contains(".TH forkscope 1"));
     let page = run(&["man", "audit"]);
     assert!(stdout(&page).contains("require\\-sessions"));
+    // An example has to come out as it can be copied.
+    let (_, examples) = stdout(&page).split_once(".SH EXAMPLES\n.nf\n").unwrap();
+    assert!(examples.starts_with("\\&forkscope audit capture.pcapng\n"));
 }
 
 #[test]
