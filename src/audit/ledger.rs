@@ -1,6 +1,7 @@
 //! What a session has been seen to deliver: every id with its payloads, by stream and incarnation.
 
 use super::{
+    backend::Backends,
     id::Number,
     order::{Orders, Standing},
 };
@@ -20,13 +21,14 @@ pub struct Ledger<'a> {
     session: &'a Session,
     exchanges: &'a [Exchange],
     orders: &'a Orders,
+    backends: &'a Backends,
     service: u32,
     by_id: HashMap<&'a str, Vec<Seen>, RandomState>,
     /// The incarnation of each segment; 0 before it was added.
     incarnation_of: Vec<u32>,
-    /// For each incarnation and key: where its streams began, and when an id first came with two
+    /// For each incarnation, backend and key: where its streams began, and when an id first came with two
     /// payloads.
-    counters: BTreeMap<(u32, Box<str>), Counter>,
+    counters: BTreeMap<(u32, Option<u32>, Box<str>), Counter>,
 }
 
 #[derive(Debug, Default)]
@@ -49,6 +51,8 @@ pub struct Seen {
     pub time: Timestamp,
     /// The payload.
     pub hash: PayloadHash,
+    /// The backend that brought it, when that keeps a log of its own.
+    pub backend: Option<u32>,
     /// Whether the payload can be compared: a message, and one that no sanitizer removed.
     pub comparable: bool,
     /// Whether the client got it.
@@ -66,6 +70,8 @@ pub struct Log {
     pub key: Box<str>,
     /// All streams of the session share it.
     pub shared: bool,
+    /// The backend that keeps it, where that is known.
+    pub backend: Option<u32>,
 }
 
 impl<'a> Ledger<'a> {
@@ -76,11 +82,13 @@ impl<'a> Ledger<'a> {
         service: u32,
         exchanges: &'a [Exchange],
         orders: &'a Orders,
+        backends: &'a Backends,
     ) -> Self {
         Self {
             session,
             exchanges,
             orders,
+            backends,
             service,
             by_id: HashMap::default(),
             incarnation_of: vec![0; session.segments.len()],
@@ -101,6 +109,7 @@ impl<'a> Ledger<'a> {
         if let Some(slot) = self.incarnation_of.get_mut(segment as usize) {
             *slot = incarnation;
         }
+        let backend = self.backends.log_of(exchange);
         for (index, event) in exchange.events.iter().enumerate() {
             let Some(id) = event.id.filter(|id| id.len > 0).map(|id| exchange.text(id)) else {
                 continue;
@@ -114,6 +123,7 @@ impl<'a> Ledger<'a> {
                 incarnation,
                 time: event.time,
                 hash: event.hash,
+                backend,
                 comparable: is_comparable(event),
                 delivered: event.delivered,
             };
@@ -122,6 +132,7 @@ impl<'a> Ledger<'a> {
                 before
                     .iter()
                     .filter(|other| other.incarnation == incarnation)
+                    .filter(|other| !self.backends.apart(other.backend, backend))
             };
             let conflicts = here().any(|other| differs(other, event));
             if conflicts && !here().any(|other| agrees(other, event)) {
@@ -131,7 +142,7 @@ impl<'a> Ledger<'a> {
             if let Some(number) = standing.number {
                 let counter = self
                     .counters
-                    .entry((incarnation, standing.key))
+                    .entry((incarnation, backend, standing.key))
                     .or_default();
                 // A stream that begins with a cursor nobody delivered began before the capture did.
                 if exchange.cursor().is_none() || counter.begins.contains_key(&facts.stream) {
@@ -196,6 +207,18 @@ impl<'a> Ledger<'a> {
         self.orders.shared_between(self.service, id, from, to)
     }
 
+    /// The number of the backend that answered an exchange, when it keeps a log of its own.
+    #[must_use]
+    pub fn backend(&self, exchange: &Exchange) -> Option<u32> {
+        self.backends.log_of(exchange)
+    }
+
+    /// Whether two backends are known to keep two logs.
+    #[must_use]
+    pub fn apart(&self, a: Option<u32>, b: Option<u32>) -> bool {
+        self.backends.apart(a, b)
+    }
+
     /// Where an id stands in the order of its service.
     #[must_use]
     pub fn standing(&self, id: &str) -> Standing {
@@ -213,22 +236,30 @@ impl<'a> Ledger<'a> {
         incarnation: u32,
         cursor: &str,
         delivered: Option<Timestamp>,
+        backend: Option<u32>,
     ) -> Log {
         let standing = self.standing(cursor);
-        let shared =
-            standing.number.is_some() && self.shares_counter(incarnation, &standing.key, delivered);
+        let shared = standing.number.is_some()
+            && self.shares_counter(incarnation, backend, &standing.key, delivered);
         Log {
             incarnation,
             stream: if shared { None } else { stream },
             key: standing.key,
             shared,
+            backend,
         }
     }
 
     /// Whether the streams of an incarnation draw the numbers of `key` from one counter.
     #[must_use]
-    pub fn shares_counter(&self, incarnation: u32, key: &str, before: Option<Timestamp>) -> bool {
-        let Some(counter) = self.counters.get(&(incarnation, Box::from(key))) else {
+    pub fn shares_counter(
+        &self,
+        incarnation: u32,
+        backend: Option<u32>,
+        key: &str,
+        before: Option<Timestamp>,
+    ) -> bool {
+        let Some(counter) = self.counters.get(&(incarnation, backend, Box::from(key))) else {
             return false;
         };
         let mut begins = counter.begins.values();
@@ -245,7 +276,7 @@ impl<'a> Ledger<'a> {
     /// Whether a sighting of `id` is of the log.
     #[must_use]
     pub fn is_of(&self, log: &Log, seen: &Seen, id: &str) -> bool {
-        if seen.incarnation != log.incarnation {
+        if seen.incarnation != log.incarnation || self.backends.apart(seen.backend, log.backend) {
             return false;
         }
         match log.stream {

@@ -1,6 +1,7 @@
 //! Sessions → verdicts. Two passes: what the whole run teaches (order of ids, who was lost when),
 //! then each session judged on its own, in order of time.
 
+pub mod backend;
 pub mod id;
 pub mod judge;
 pub mod ledger;
@@ -19,6 +20,7 @@ use crate::model::{
     session::{Grouping, Session},
     time::Timestamp,
 };
+use backend::Backends;
 use order::Orders;
 pub use owed::Gaps;
 use rayon::prelude::*;
@@ -44,6 +46,13 @@ pub struct Judged {
 #[must_use]
 pub fn audit(grouping: &Grouping, exchanges: &[Exchange], window: Window) -> Vec<Judged> {
     let services = Services::of(&grouping.sessions, exchanges);
+    let backends = Backends::learn(
+        &grouping.sessions,
+        &services.of_session,
+        services.whole.len(),
+        exchanges,
+    );
+    let none = Backends::default();
     let orders = Orders::learn(&grouping.sessions, &services.of_session, exchanges);
     let mut judged: Vec<Judged> = grouping
         .sessions
@@ -56,6 +65,7 @@ pub fn audit(grouping: &Grouping, exchanges: &[Exchange], window: Window) -> Vec
                 service,
                 exchanges,
                 orders: &orders,
+                backends: backends.get(service as usize).unwrap_or(&none),
                 window,
                 service_whole: services.is_whole(service),
                 gaps: services.gaps(session, exchanges),

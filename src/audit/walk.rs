@@ -3,6 +3,7 @@
 
 use super::{
     Judged,
+    backend::Backends,
     judge::{Bench, Decision},
     ledger::{Ledger, differs},
     order::Orders,
@@ -35,6 +36,8 @@ pub(super) struct Room<'a> {
     pub(super) exchanges: &'a [Exchange],
     /// The order of ids.
     pub(super) orders: &'a Orders,
+    /// The service's backends.
+    pub(super) backends: &'a Backends,
     /// The span of the evidence.
     pub(super) window: Window,
     /// No hole and no lost head on any connection of the service.
@@ -65,7 +68,13 @@ impl<'r, 'a> Walk<'r, 'a> {
     pub(super) fn new(room: &'r Room<'a>) -> Self {
         Self {
             room,
-            ledger: Ledger::new(room.session, room.service, room.exchanges, room.orders),
+            ledger: Ledger::new(
+                room.session,
+                room.service,
+                room.exchanges,
+                room.orders,
+                room.backends,
+            ),
             latest: 1,
             began: Vec::new(),
             nonces: BTreeMap::new(),
@@ -172,6 +181,7 @@ impl<'r, 'a> Walk<'r, 'a> {
     }
 
     fn contradicts_latest(&self, exchange: &'a Exchange) -> Option<&'a Event> {
+        let backend = self.ledger.backend(exchange);
         exchange.events.iter().find(|event| {
             let Some(id) = event.id.filter(|id| id.len > 0).map(|id| exchange.text(id)) else {
                 return false;
@@ -180,11 +190,12 @@ impl<'r, 'a> Walk<'r, 'a> {
             standing.number.is_some()
                 && self
                     .ledger
-                    .shares_counter(self.latest, &standing.key, Some(event.time))
+                    .shares_counter(self.latest, backend, &standing.key, Some(event.time))
                 && self.ledger.seen(id).iter().any(|seen| {
                     seen.incarnation == self.latest
                         && seen.time < event.time
                         && differs(seen, event)
+                        && !self.ledger.apart(seen.backend, backend)
                 })
         })
     }
@@ -360,12 +371,14 @@ impl<'r, 'a> Walk<'r, 'a> {
             Verdict::Continued | Verdict::Replayed | Verdict::Lossy => Some(decision.incarnation),
             Verdict::Forked if decision.fork == Some(Fork::OtherSession) => None,
             Verdict::Forked => {
+                let backend = self.ledger.backend(exchange);
                 let contradicted = exchange.events.iter().any(|event| {
                     event.id.is_some_and(|id| {
-                        self.ledger
-                            .seen(exchange.text(id))
-                            .iter()
-                            .any(|seen| seen.incarnation == self.latest && differs(seen, event))
+                        self.ledger.seen(exchange.text(id)).iter().any(|seen| {
+                            seen.incarnation == self.latest
+                                && differs(seen, event)
+                                && !self.ledger.apart(seen.backend, backend)
+                        })
                     })
                 });
                 if self.latest == decision.incarnation || contradicted {

@@ -55,6 +55,8 @@ pub enum Fork {
     Nonce,
     /// F2: an id of the log comes with another payload.
     OtherPayload,
+    /// F8: another backend answered, and the two keep two logs.
+    OtherBackend,
     /// F6: refused or deleted before, and a message that is not of its log.
     Revived,
     /// F3: it starts again at or below the cursor and nothing of it is a redelivery.

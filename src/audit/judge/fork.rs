@@ -37,6 +37,17 @@ impl<'a> View<'_, 'a> {
                 format!("id {id} came before with another payload"),
             ));
         }
+        if self
+            .bench
+            .ledger
+            .apart(self.log.backend, self.bench.ledger.backend(self.exchange))
+        {
+            return Some((
+                Fork::OtherBackend,
+                Confidence::High,
+                "another backend answered, and its log is another".to_owned(),
+            ));
+        }
         let back =
             decision.sequence == Sequence::Back || decision.sequence == Sequence::CursorAgain;
         let stranger = back && decision.redelivered == 0 || first.id.is_none() && self.ids_before();
@@ -48,7 +59,7 @@ impl<'a> View<'_, 'a> {
                 "the session was refused or deleted before, and this is not its log".to_owned(),
             ));
         }
-        if back && self.restarts() && self.log_seen() {
+        if back && self.restarts() && (self.log_seen() || self.other_backend()) {
             return Some((
                 Fork::Restart,
                 Confidence::High,
@@ -90,6 +101,17 @@ impl<'a> View<'_, 'a> {
             .and_then(|place| self.bench.event(place))
             .map(|(_, event)| event.time);
         delivered.is_some_and(|from| self.bench.gaps.headless_between(from, self.exchange.time()))
+    }
+
+    /// Whether another backend answers than the one that delivered the cursor.
+    fn other_backend(&self) -> bool {
+        let name = |exchange: &Exchange| exchange.response.as_ref()?.backend.clone();
+        let before = self
+            .origin
+            .and_then(|place| self.bench.event(place))
+            .and_then(|(exchange, _)| name(exchange));
+        let after = name(self.exchange);
+        before.is_some() && after.is_some() && before != after
     }
 
     /// F3: what comes is at or below the cursor and none of it is a redelivery.

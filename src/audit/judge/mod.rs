@@ -188,6 +188,10 @@ impl<'a> Bench<'a> {
             incarnation,
             cursor,
             origin.map(|(_, event)| event.time),
+            resumption
+                .cursor
+                .and_then(|place| self.session.exchange(place.segment, self.exchanges))
+                .and_then(|exchange| self.ledger.backend(exchange)),
         );
         let answer = Reply::read(exchange);
         let view = View {
