@@ -114,6 +114,10 @@ impl<'a> Ledger<'a> {
             let Some(id) = event.id.filter(|id| id.len > 0).map(|id| exchange.text(id)) else {
                 continue;
             };
+            // An id that is the session's own marks many events and names none.
+            if *id == *self.session.id {
+                continue;
+            }
             let seen = Seen {
                 place: EventRef {
                     segment,
@@ -217,6 +221,12 @@ impl<'a> Ledger<'a> {
     #[must_use]
     pub fn apart(&self, a: Option<u32>, b: Option<u32>) -> bool {
         self.backends.apart(a, b)
+    }
+
+    /// Whether other sessions may draw from the counter of `id`.
+    #[must_use]
+    pub fn may_be_shared(&self, id: &str) -> bool {
+        self.orders.may_be_shared(self.service, id)
     }
 
     /// Where an id stands in the order of its service.

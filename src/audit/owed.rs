@@ -57,6 +57,48 @@ pub(super) fn retry_before(
     })
 }
 
+/// Since when an open segment of a stream has been silent: a later resume of the stream took its
+/// place, and it brought nothing any more. `None` while it may still bring something.
+#[must_use]
+pub(super) fn silent_since(
+    session: &Session,
+    exchanges: &[Exchange],
+    stream: &Stream,
+    segment: &Exchange,
+) -> Option<Timestamp> {
+    let last = segment.events.last().map(|event| event.time);
+    let superseded = resumes_of(session, exchanges, stream)
+        .map(Exchange::time)
+        .any(|at| at > segment.time() && last.is_none_or(|last| last <= at));
+    (segment.is_open() && superseded).then(|| {
+        segment
+            .end
+            .last_acknowledged
+            .or(last)
+            .unwrap_or(segment.time())
+    })
+}
+
+/// The resumes that go on from a stream.
+fn resumes_of<'a>(
+    session: &'a Session,
+    exchanges: &'a [Exchange],
+    stream: &'a Stream,
+) -> impl Iterator<Item = &'a Exchange> {
+    session
+        .resumes
+        .iter()
+        .filter(|resume| {
+            resume.stream.is_some_and(|index| {
+                session
+                    .streams
+                    .get(index as usize)
+                    .is_some_and(|other| std::ptr::eq(other, stream))
+            })
+        })
+        .filter_map(|resume| exchanges.get(resume.exchange as usize))
+}
+
 /// Whether the response that a stream owes may yet come: a segment of it is open, the last was seen
 /// less than the patience before the evidence ends, or a hole covers one, or an answer whose request
 /// is lost may be one.
@@ -74,27 +116,19 @@ pub(super) fn stream_pending(
             .iter()
             .filter_map(|&segment| session.exchange(segment, exchanges))
     };
-    let resumes = session.resumes.iter().filter(|resume| {
-        resume.stream.is_some_and(|index| {
-            session
-                .streams
-                .get(index as usize)
-                .is_some_and(|other| std::ptr::eq(other, stream))
-        })
-    });
-    let answers = resumes.filter_map(|resume| exchanges.get(resume.exchange as usize));
+    let answers = || resumes_of(session, exchanges, stream);
+    let silent = |exchange: &Exchange| silent_since(session, exchanges, stream, exchange);
     let retry = segments()
         .flat_map(|exchange| &exchange.events)
         .filter_map(|event| event.retry)
         .next_back();
     let last = segments()
-        .chain(answers.clone())
-        .map(|exchange| exchange.end.time)
+        .chain(answers())
+        .map(|exchange| silent(exchange).unwrap_or(exchange.end.time))
         .max();
-    segments().any(|exchange| exchange.is_open() || exchange.body_has_hole())
-        || answers
-            .clone()
-            .any(|exchange| exchange.has_hole(Part::ResponseHead) || exchange.is_open())
+    let open = |exchange: &Exchange| exchange.is_open() && silent(exchange).is_none();
+    segments().any(|exchange| open(exchange) || exchange.body_has_hole())
+        || answers().any(|exchange| exchange.has_hole(Part::ResponseHead) || open(exchange))
         || last.is_some_and(|last| window.left_after(last) < patience(retry))
         || gaps
             .headless

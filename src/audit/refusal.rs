@@ -2,10 +2,11 @@
 //! one code").
 
 use crate::model::{
-    case::{Refusal, RefusalKind},
+    case::{Fork, Refusal, RefusalKind, ResumeCase},
     exchange::{Answer, EndCause, Exchange, Window},
     session::Session,
     time::{Span, Timestamp},
+    verdict::Verdict,
 };
 
 /// Refusals between successes closer than this are another replica's.
@@ -64,6 +65,7 @@ pub fn refusals(
     session: &Session,
     exchanges: &[Exchange],
     neighbours: &Neighbours,
+    resumes: &[ResumeCase],
     incarnation_at: &dyn Fn(Timestamp) -> u32,
     window: Window,
 ) -> Vec<Refusal> {
@@ -79,8 +81,15 @@ pub fn refusals(
                 if step.exchange.method() == "DELETE" {
                     continue;
                 }
-                let Some(kind) = classify(&steps, index, session, exchanges, deleted, neighbours)
-                else {
+                let room = Room {
+                    steps: &steps,
+                    session,
+                    exchanges,
+                    deleted,
+                    neighbours,
+                    resumes,
+                };
+                let Some(kind) = room.classify(index) else {
                     continue;
                 };
                 // After a good DELETE a refusal is what must come.
@@ -114,7 +123,13 @@ pub fn refusals(
             }
         }
     }
-    runs.extend(revived_after_delete(&steps, deleted, incarnation_at, &runs));
+    // A fork tells more: a log to judge by.
+    let forked = resumes
+        .iter()
+        .any(|resume| resume.fork == Some(Fork::Revived));
+    if !forked {
+        runs.extend(revived_after_delete(&steps, deleted, incarnation_at, &runs));
+    }
     runs.sort_by_key(|run| run.time);
     runs
 }
@@ -210,103 +225,131 @@ fn steps<'a>(
     steps
 }
 
-fn classify(
-    steps: &[Step<'_>],
-    index: usize,
-    session: &Session,
-    exchanges: &[Exchange],
+/// What a refusal is classified with.
+struct Room<'a> {
+    steps: &'a [Step<'a>],
+    session: &'a Session,
+    exchanges: &'a [Exchange],
     deleted: Option<Timestamp>,
-    neighbours: &Neighbours,
-) -> Option<RefusalKind> {
-    let step = steps.get(index)?;
-    let after = || steps.iter().skip(index + 1);
-    let before = || steps.iter().take(index);
-    let succeeds = |step: &&Step<'_>| step.outcome == Outcome::Success;
-    let lives_after = after().any(|later| succeeds(&later) && later.exchange.method() != "DELETE");
+    neighbours: &'a Neighbours,
+    resumes: &'a [ResumeCase],
+}
 
-    if step.outcome == Outcome::Refused
-        && let Some(cursor) = step.exchange.cursor()
-    {
-        let same_cursor = steps
-            .iter()
-            .any(|other| succeeds(&other) && other.exchange.cursor() == Some(cursor));
-        let others = after().any(|later| {
-            succeeds(&later)
-                && later.exchange.method() != "DELETE"
-                && later.exchange.cursor() != Some(cursor)
-        });
-        // Requests without a cursor that are refused too speak for another cause.
-        let plain_refused = steps
-            .iter()
-            .any(|other| other.outcome == Outcome::Refused && other.exchange.cursor().is_none());
-        if others && !same_cursor && !plain_refused {
-            return Some(RefusalKind::Cursor);
-        }
+impl Room<'_> {
+    fn verdict(&self, step: &Step<'_>) -> Option<Verdict> {
+        let index = (step.resume? as usize).checked_sub(1)?;
+        Some(self.resumes.get(index)?.row.verdict)
     }
-    let quiet_get =
-        step.exchange.method() == "GET" && matches!(step.exchange.status(), Some(400 | 409));
-    if quiet_get {
-        // While POSTs succeed: afterwards too, or the session was simply gone.
-        let posts_succeed =
-            after().any(|other| succeeds(&other) && other.exchange.method() == "POST");
-        let posts_refused = steps
-            .iter()
-            .any(|other| other.outcome == Outcome::Refused && other.exchange.method() == "POST");
-        let served = before().any(|earlier| {
-            earlier.exchange.method() == "GET" && earlier.exchange.is_event_stream()
-        });
-        let open = session
-            .segments
-            .iter()
-            .filter_map(|segment| exchanges.get(segment.exchange as usize))
-            .any(|exchange| {
-                exchange.time() < step.time
-                    && exchange.end.time >= step.time
-                    && !std::ptr::eq(exchange, step.exchange)
+
+    fn classify(&self, index: usize) -> Option<RefusalKind> {
+        let Self {
+            steps,
+            session,
+            exchanges,
+            deleted,
+            neighbours,
+            ..
+        } = *self;
+        let step = steps.get(index)?;
+        let after = || steps.iter().skip(index + 1);
+        let before = || steps.iter().take(index);
+        let succeeds = |step: &&Step<'_>| step.outcome == Outcome::Success;
+        let lives_after =
+            after().any(|later| succeeds(&later) && later.exchange.method() != "DELETE");
+
+        if step.outcome == Outcome::Refused
+            && let Some(cursor) = step.exchange.cursor()
+        {
+            let same_cursor = steps
+                .iter()
+                .any(|other| succeeds(&other) && other.exchange.cursor() == Some(cursor));
+            let others = after().any(|later| {
+                succeeds(&later)
+                    && later.exchange.method() != "DELETE"
+                    && later.exchange.cursor() != Some(cursor)
             });
-        let conflict = step.exchange.status() == Some(409) || posts_succeed && !posts_refused;
-        if conflict {
-            return (served && !open).then_some(RefusalKind::Conflict);
+            // Requests without a cursor that are refused in the same run speak for another cause.
+            let plain = |other: &&Step<'_>| {
+                other.outcome == Outcome::Refused && other.exchange.cursor().is_none()
+            };
+            let unserved = |other: &&Step<'_>| !succeeds(other);
+            let plain_refused = before()
+                .rev()
+                .take_while(unserved)
+                .any(|other| plain(&other))
+                || after().take_while(unserved).any(|other| plain(&other));
+            if others && !same_cursor && !plain_refused {
+                return Some(RefusalKind::Cursor);
+            }
         }
+        let quiet_get =
+            step.exchange.method() == "GET" && matches!(step.exchange.status(), Some(400 | 409));
+        if quiet_get {
+            // While POSTs succeed: afterwards too, or the session was simply gone. Where the words say
+            // nothing of the session, nobody said that it was.
+            let post = |other: &Step<'_>| {
+                other.outcome == Outcome::Success && other.exchange.method() == "POST"
+            };
+            let posts_succeed =
+                after().any(post) || step.outcome == Outcome::Conflict && before().any(post);
+            let posts_refused = steps.iter().any(|other| {
+                other.outcome == Outcome::Refused && other.exchange.method() == "POST"
+            });
+            let served = before().any(|earlier| {
+                earlier.exchange.method() == "GET" && earlier.exchange.is_event_stream()
+            });
+            let open = session
+                .segments
+                .iter()
+                .filter_map(|segment| exchanges.get(segment.exchange as usize))
+                .any(|exchange| {
+                    exchange.time() < step.time
+                        && exchange.end.time >= step.time
+                        && !std::ptr::eq(exchange, step.exchange)
+                });
+            let conflict = step.exchange.status() == Some(409) || posts_succeed && !posts_refused;
+            if conflict {
+                return (served && !open).then_some(RefusalKind::Conflict);
+            }
+        }
+        if step.outcome == Outcome::Conflict {
+            return None;
+        }
+        if deleted.is_some_and(|at| at < step.time) {
+            return lives_after.then_some(RefusalKind::Revived);
+        }
+        if lives_after {
+            let last = before().rev().find(succeeds).map(|step| {
+                step.exchange
+                    .end
+                    .time
+                    .max(step.time)
+                    .min(step_time(index, steps))
+            });
+            let next = after().find(succeeds).map(|step| step.time);
+            let close = match (last, next) {
+                (Some(last), Some(next)) => next.since(last) < BETWEEN_SUCCESSES,
+                _ => false,
+            };
+            let log_goes_on = after().any(|later| {
+                matches!(
+                    self.verdict(later),
+                    Some(Verdict::Continued | Verdict::Replayed | Verdict::Lossy)
+                )
+            });
+            let forked = after().any(|later| self.verdict(later) == Some(Verdict::Forked));
+            return match (close || log_goes_on, forked) {
+                (true, _) => Some(RefusalKind::Misrouted),
+                (false, false) => Some(RefusalKind::Revived),
+                // The log told: another one lives under the old id.
+                (false, true) => None,
+            };
+        }
+        if lost_with_its_connection(steps, index, session, exchanges, neighbours) {
+            return Some(RefusalKind::LostOnDisconnect);
+        }
+        Some(RefusalKind::Lost)
     }
-    if step.outcome == Outcome::Conflict {
-        return None;
-    }
-    if deleted.is_some_and(|at| at < step.time) {
-        return lives_after.then_some(RefusalKind::Revived);
-    }
-    if lives_after {
-        let last = before().rev().find(succeeds).map(|step| {
-            step.exchange
-                .end
-                .time
-                .max(step.time)
-                .min(step_time(index, steps))
-        });
-        let next = after().find(succeeds).map(|step| step.time);
-        let close = match (last, next) {
-            (Some(last), Some(next)) => next.since(last) < BETWEEN_SUCCESSES,
-            _ => false,
-        };
-        let log_goes_on = after().any(|later| {
-            succeeds(&later)
-                && later.exchange.cursor().is_some()
-                && later
-                    .exchange
-                    .events
-                    .iter()
-                    .any(super::super::model::event::Event::is_message)
-        });
-        return Some(if close || log_goes_on {
-            RefusalKind::Misrouted
-        } else {
-            RefusalKind::Revived
-        });
-    }
-    if lost_with_its_connection(steps, index, session, exchanges, neighbours) {
-        return Some(RefusalKind::LostOnDisconnect);
-    }
-    Some(RefusalKind::Lost)
 }
 
 fn step_time(index: usize, steps: &[Step<'_>]) -> Timestamp {

@@ -5,9 +5,10 @@ use crate::model::{
     analysis::RequestFates,
     exchange::{EndCause, Exchange, Window},
     message::{MessageKind, PayloadHash},
-    session::{EventRef, Session, Stream},
+    session::{Session, Stream},
     time::{Span, Timestamp},
 };
+use std::collections::BTreeSet;
 
 /// A request that a stream's POST carried.
 #[derive(Clone, Debug)]
@@ -27,8 +28,6 @@ pub struct Request<'a> {
 /// An answer to a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Reply<'a> {
-    /// Where.
-    pub place: EventRef,
     /// When.
     pub time: Timestamp,
     /// Payload.
@@ -75,40 +74,95 @@ pub fn requests_of<'a>(
         .collect()
 }
 
+/// The answers to a request: on its stream, or else where nobody would look for them.
 fn replies<'a>(
     session: &Session,
     exchanges: &'a [Exchange],
     stream: &Stream,
     id: &str,
 ) -> Vec<Reply<'a>> {
-    let mut replies = Vec::new();
-    for &segment in &stream.segments {
-        let Some(exchange) = session
-            .segments
-            .get(segment as usize)
-            .and_then(|segment| exchanges.get(segment.exchange as usize))
-        else {
-            continue;
-        };
-        for (index, event) in exchange.events.iter().enumerate() {
-            if !matches!(event.message, MessageKind::Response | MessageKind::Error)
-                || event.rpc_id.map(|id| exchange.text(id)) != Some(id)
-            {
-                continue;
-            }
-            replies.push(Reply {
-                place: EventRef {
-                    segment,
-                    event: u32::try_from(index).unwrap_or(u32::MAX),
-                },
-                time: event.time,
-                hash: event.hash,
-                delivered: event.delivered,
-                event_id: event.id.filter(|id| id.len > 0).map(|id| exchange.text(id)),
-            });
-        }
+    let own = stream
+        .segments
+        .iter()
+        .filter_map(|&segment| session.exchange(segment, exchanges));
+    let replies: Vec<Reply<'a>> = own.flat_map(|exchange| answers_in(exchange, id)).collect();
+    if replies.iter().any(|reply| reply.delivered) {
+        return replies;
     }
-    replies
+    let strayed = strayed_replies(session, exchanges, stream, id);
+    replies.into_iter().chain(strayed).collect()
+}
+
+/// Answers on another GET (the wrong channel, but no loss), or to a cursor of this session under
+/// another session's id; none where the session uses the request's id twice.
+fn strayed_replies<'a>(
+    session: &Session,
+    exchanges: &'a [Exchange],
+    stream: &Stream,
+    id: &str,
+) -> Vec<Reply<'a>> {
+    let post = stream
+        .begun_by
+        .and_then(|post| exchanges.get(post as usize));
+    let Some(since) = post.map(Exchange::time) else {
+        return Vec::new();
+    };
+    let own: BTreeSet<u32> = stream
+        .segments
+        .iter()
+        .filter_map(|&segment| Some(session.segments.get(segment as usize)?.exchange))
+        .collect();
+    let carried: BTreeSet<u32> = session
+        .segments
+        .iter()
+        .map(|segment| segment.exchange)
+        .chain(session.resumes.iter().map(|resume| resume.exchange))
+        .collect();
+    let replies: Vec<Reply<'a>> = carried
+        .difference(&own)
+        .filter_map(|&number| exchanges.get(number as usize))
+        .filter(|exchange| exchange.method() == "GET")
+        .flat_map(|exchange| answers_in(exchange, id))
+        .filter(|reply| reply.time >= since)
+        .collect();
+    let asks = |exchange: &&Exchange| {
+        exchange.request.as_ref().is_some_and(|request| {
+            let ids = request.messages.iter().filter_map(|message| {
+                (message.kind == MessageKind::Request).then_some(message.id.as_deref()?)
+            });
+            ids.into_iter().any(|other| other == id)
+        })
+    };
+    let twice = || {
+        session
+            .exchanges
+            .iter()
+            .filter_map(|&number| exchanges.get(number as usize))
+            .filter(asks)
+            .nth(1)
+            .is_some()
+    };
+    if replies.is_empty() || twice() {
+        Vec::new()
+    } else {
+        replies
+    }
+}
+
+fn answers_in<'a>(exchange: &'a Exchange, id: &str) -> impl Iterator<Item = Reply<'a>> {
+    exchange
+        .events
+        .iter()
+        .filter(move |event| {
+            matches!(event.message, MessageKind::Response | MessageKind::Error)
+                && event.rpc_id.map(|id| exchange.text(id)) == Some(id)
+        })
+        .map(|event| Reply {
+            time: event.time,
+            hash: event.hash,
+            delivered: event.delivered,
+            event_id: event.id.filter(|id| id.len > 0).map(|id| exchange.text(id)),
+        })
 }
 
 fn is_cancelled(session: &Session, exchanges: &[Exchange], id: &str, after: Timestamp) -> bool {

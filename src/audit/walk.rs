@@ -8,7 +8,7 @@ use super::{
     judge::{Bench, Decision},
     ledger::{Ledger, differs},
     order::Orders,
-    owed::Gaps,
+    owed::{Gaps, silent_since},
     refusal::{self, Neighbours},
     request::{self, Fate},
     row,
@@ -20,6 +20,7 @@ use crate::model::{
     },
     event::Event,
     exchange::{Answer, EndCause, Exchange, Window},
+    message::MessageKind,
     session::{Resumption, Session, Stream},
     time::Timestamp,
     verdict::{Confidence, Verdict},
@@ -309,6 +310,7 @@ impl<'r, 'a> Walk<'r, 'a> {
             || given == self.case.id
             || given.is_empty()
             || exchange.is_initialize()
+            || exchange.method() == "DELETE"
             || exchange.answer() != Answer::Success
         {
             return;
@@ -519,6 +521,7 @@ impl<'r, 'a> Walk<'r, 'a> {
             self.room.session,
             self.room.exchanges,
             &self.room.neighbours,
+            &self.case.resumes,
             &incarnation_at,
             self.room.window,
         );
@@ -618,27 +621,33 @@ impl<'r, 'a> Walk<'r, 'a> {
         let last_attempt = came_back
             .and_then(|resume| self.room.exchanges.get(resume.exchange as usize))
             .map(Exchange::time);
+        let silent = |exchange| silent_since(session, self.room.exchanges, stream, exchange);
         stream
             .segments
             .iter()
             .filter_map(|&segment| session.exchange(segment, self.room.exchanges))
-            .filter(|exchange| match exchange.end.cause {
+            .filter_map(|exchange| match exchange.end.cause {
                 EndCause::ServerFin
                 | EndCause::ServerRst
                 | EndCause::StreamEnd
                 | EndCause::Goaway
-                | EndCause::Silent => true,
+                | EndCause::Silent => Some(exchange.end.time),
                 EndCause::ClientFin
                 | EndCause::ClientRst
                 | EndCause::StreamReset
                 | EndCause::Unknown => {
-                    last_attempt.is_some_and(|at| at >= exchange.time() && at != exchange.time())
+                    let back = last_attempt.is_some_and(|at| at > exchange.time());
+                    // Where the server was still answering, the client's end was no word of its
+                    // that it wants the answer no more.
+                    let answered = exchange.events.iter().any(|event| {
+                        !event.delivered
+                            && matches!(event.message, MessageKind::Response | MessageKind::Error)
+                    });
+                    (back || answered).then_some(exchange.end.time)
                 }
-                EndCause::CaptureEnd => false,
+                EndCause::CaptureEnd => silent(exchange),
             })
-            .map(|exchange| Cut {
-                time: exchange.end.time,
-            })
+            .map(|time| Cut { time })
             .max_by_key(|cut| cut.time)
     }
 

@@ -6,7 +6,7 @@ use crate::audit::{
     order::{Relation, compare},
 };
 use crate::model::{event::Event, exchange::Exchange, session::EventRef, verdict::IdScheme};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 impl<'a> View<'_, 'a> {
     /// Dense ids between cursor and first message that nobody ever delivered.
@@ -66,6 +66,9 @@ impl<'a> View<'_, 'a> {
                 }
             }
         }
+        if apart > 1 {
+            brought.extend(self.brought_under_other_keys(&from, apart));
+        }
         let missing = apart
             .saturating_sub(1)
             .saturating_sub(brought.len() as u128);
@@ -78,6 +81,39 @@ impl<'a> View<'_, 'a> {
                     .map(|n| format!("cursor + {n}")),
             );
         }
+    }
+
+    /// Numbers less than `apart` after `from` that came under other keys, where the session counts
+    /// over all of them: no number of it stands under two keys.
+    fn brought_under_other_keys(&self, from: &Number, apart: u128) -> Vec<u128> {
+        let ledger = self.bench.ledger;
+        let mut key_of: BTreeMap<Number, Box<str>> = BTreeMap::new();
+        for segment in &self.bench.session.segments {
+            let Some(exchange) = self.bench.exchanges.get(segment.exchange as usize) else {
+                continue;
+            };
+            for id in exchange.events.iter().filter_map(|event| event.id) {
+                let standing = ledger.standing(exchange.text(id));
+                if !matches!(standing.scheme, IdScheme::Dense | IdScheme::Sparse) {
+                    continue;
+                }
+                let Some(number) = standing.number else {
+                    continue;
+                };
+                match key_of.get(&number) {
+                    Some(key) if *key != standing.key => return Vec::new(),
+                    Some(_) => {}
+                    None => {
+                        key_of.insert(number, standing.key);
+                    }
+                }
+            }
+        }
+        key_of
+            .keys()
+            .filter_map(|number| number.minus(from))
+            .filter(|&number| number > 0 && number < apart)
+            .collect()
     }
 
     /// Whether ids of the log may have gone where the capture does not show them: a hole in a
@@ -94,6 +130,9 @@ impl<'a> View<'_, 'a> {
         }
         // Which streams share the counter is not known while one may be missing altogether.
         if self.bench.gaps.any() {
+            return true;
+        }
+        if !self.bench.service_whole && self.bench.ledger.may_be_shared(self.cursor) {
             return true;
         }
         if !self.log.shared {
@@ -160,7 +199,11 @@ impl<'a> View<'_, 'a> {
                 if place <= origin || !event.is_message() || event.time >= start {
                     continue;
                 }
-                let id = event.id.filter(|id| id.len > 0).map(|id| exchange.text(id));
+                let id = event
+                    .id
+                    .filter(|id| id.len > 0)
+                    .map(|id| exchange.text(id))
+                    .filter(|id| **id != *self.bench.session.id);
                 let counted = match id {
                     None => true,
                     Some(id) => {

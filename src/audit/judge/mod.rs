@@ -417,7 +417,8 @@ impl<'a> View<'_, 'a> {
         let Some(first) = self.first() else { return };
         let index = self.answer.messages.first().map_or(0, |(index, _)| *index);
         let follows = self.relation(first) == Relation::After
-            || self.known(index, first) == Known::AgainAfter;
+            || self.known(index, first) == Known::AgainAfter
+            || self.only_primed(first);
         if !follows {
             decision.confidence = Confidence::Medium;
             decision.reason = if self.id_of(first).is_none() {

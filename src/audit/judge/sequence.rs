@@ -124,7 +124,8 @@ impl<'a> View<'_, 'a> {
     /// At or before the cursor, by number; by what was seen where numbers do not tell.
     pub(super) fn is_back(&self, event: &Event) -> bool {
         match self.relation(event) {
-            Relation::Before | Relation::Same => true,
+            Relation::Same => !self.only_primed(event),
+            Relation::Before => true,
             Relation::After => false,
             Relation::Unordered => self.id_of(event).is_some_and(|id| {
                 self.bench.ledger.seen(id).iter().any(|seen| {
@@ -134,6 +135,29 @@ impl<'a> View<'_, 'a> {
                 })
             }),
         }
+    }
+
+    /// Whether the cursor is this message's id, and came on priming events alone before: the message
+    /// is the first under it, and the client has not got it.
+    pub(super) fn only_primed(&self, event: &Event) -> bool {
+        let Some(origin) = self.origin else {
+            return false;
+        };
+        let primed = self
+            .bench
+            .event(origin)
+            .is_some_and(|(_, event)| event.is_priming());
+        primed
+            && self.relation(event) == Relation::Same
+            && !self.bench.ledger.seen(self.cursor).iter().any(|seen| {
+                let message = self
+                    .bench
+                    .event(seen.place)
+                    .is_some_and(|(_, event)| event.is_message());
+                message
+                    && seen.time < self.exchange.time()
+                    && self.bench.ledger.is_of(&self.log, seen, self.cursor)
+            })
     }
 
     pub(super) fn note_sequence(&self, decision: &mut Decision) {
