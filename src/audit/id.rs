@@ -4,14 +4,23 @@
 //! of them *could* be a number; which one *is* the number is learnt from what grows
 //! ([`super::order`]).
 
-use std::{cmp::Ordering, fmt};
+use foldhash::fast::FixedState;
+use smallvec::SmallVec;
+use std::{
+    cmp::Ordering,
+    fmt,
+    hash::{BuildHasher, Hash, Hasher},
+};
 
 /// An id cut into tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parts<'a> {
     /// The tokens in order; delimiters are tokens too.
-    pub tokens: Vec<Token<'a>>,
+    pub tokens: Tokens<'a>,
 }
+
+/// The tokens of an id; few have more than eight.
+pub type Tokens<'a> = SmallVec<[Token<'a>; 8]>;
 
 /// A token of an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +72,7 @@ impl<'a> Parts<'a> {
     /// Cuts an id.
     #[must_use]
     pub fn of(id: &'a str) -> Self {
-        let mut tokens = Vec::with_capacity(4);
+        let mut tokens = Tokens::new();
         let mut rest = id;
         while !rest.is_empty() {
             let (token, left) = next_token(rest);
@@ -81,34 +90,20 @@ impl<'a> Parts<'a> {
     /// The classes in order with the delimiters' text: ids of one shape can be compared.
     #[must_use]
     pub fn shape(&self) -> Shape {
-        let mut text = String::with_capacity(self.tokens.len() * 2);
+        let mut hasher = FixedState::default().build_hasher();
         for token in &self.tokens {
-            match token.class {
-                Class::Delimiter => text.push_str(token.text),
-                Class::Word => text.push('A'),
-                Class::Decimal => text.push('N'),
-                Class::Hex(width) => {
-                    text.push('X');
-                    text.push(char::from(width));
-                }
-                Class::Epoch(digits) => {
-                    text.push('T');
-                    text.push(char::from(digits));
-                }
-                Class::Uuid(version) => {
-                    text.push('U');
-                    text.push(char::from(version));
-                }
-                Class::Ulid => text.push('L'),
+            token.class.hash(&mut hasher);
+            if token.class == Class::Delimiter {
+                token.text.hash(&mut hasher);
             }
         }
-        Shape(text)
+        Shape(hasher.finish())
     }
 }
 
-/// The form of an id without its words and numbers.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Shape(String);
+/// The form of an id without its words and numbers: a hash of its classes and delimiters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Shape(u64);
 
 fn next_token(text: &str) -> (Token<'_>, &str) {
     if let Some((uuid, rest)) = text.split_at_checked(36)
@@ -123,10 +118,14 @@ fn next_token(text: &str) -> (Token<'_>, &str) {
             rest,
         );
     }
-    let is_word = |c: char| c.is_ascii_alphanumeric();
-    let word = text.starts_with(is_word);
+    // Bytes will do: what is no ASCII letter or digit stays together with its like.
+    let word = text
+        .bytes()
+        .next()
+        .is_some_and(|byte| byte.is_ascii_alphanumeric());
     let end = text
-        .find(|c: char| is_word(c) != word)
+        .bytes()
+        .position(|byte| byte.is_ascii_alphanumeric() != word)
         .unwrap_or(text.len());
     let (token, rest) = text.split_at(end);
     let class = if word {
@@ -205,7 +204,7 @@ fn crockford(byte: u8) -> Option<u32> {
         .and_then(|value| u32::try_from(value).ok())
 }
 
-fn split_trailing_digits(tokens: &mut Vec<Token<'_>>) {
+fn split_trailing_digits(tokens: &mut Tokens<'_>) {
     let Some(last) = tokens.iter().rposition(|token| token.class == Class::Word) else {
         return;
     };
@@ -218,19 +217,14 @@ fn split_trailing_digits(tokens: &mut Vec<Token<'_>>) {
     {
         return;
     }
-    tokens.splice(
-        last..=last,
-        [
-            Token {
-                class: Class::Word,
-                text: word,
-            },
-            Token {
-                class: classify(number),
-                text: number,
-            },
-        ],
-    );
+    let number = Token {
+        class: classify(number),
+        text: number,
+    };
+    tokens.insert(last + 1, number);
+    if let Some(token) = tokens.get_mut(last) {
+        token.text = word;
+    }
 }
 
 /// A number of any length.

@@ -9,9 +9,10 @@
 use super::id::{Class, Number, Parts, Shape};
 use crate::model::{exchange::Exchange, session::Session, time::Span, verdict::IdScheme};
 use foldhash::fast::RandomState;
+use rayon::prelude::*;
 use std::{
     cmp::Ordering,
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
 };
 
 /// What a run teaches about the ids of every service.
@@ -86,12 +87,17 @@ impl Orders {
     /// session.
     #[must_use]
     pub fn learn(sessions: &[Session], service_of: &[u32], exchanges: &[Exchange]) -> Self {
+        let gathered: Vec<Gathered> = sessions
+            .par_iter()
+            .map(|session| gather(session, exchanges))
+            .collect();
         let mut shapes: HashMap<(u32, Shape), Statistics, RandomState> = HashMap::default();
-        for (session, &service) in sessions.iter().zip(service_of) {
-            for segment in &session.segments {
-                if let Some(exchange) = exchanges.get(segment.exchange as usize) {
-                    gather(exchange, session, service, &mut shapes);
-                }
+        for (gathered, &service) in gathered.into_iter().zip(service_of) {
+            for (shape, statistics) in gathered {
+                shapes
+                    .entry((service, shape))
+                    .or_default()
+                    .merge(&statistics);
             }
         }
         let mut orders = Self {
@@ -185,42 +191,29 @@ impl Orders {
     /// Second pass: with the number known, steps of 1 prove a dense counter, jumps that no other
     /// stream fills disprove it.
     fn count_steps(&mut self, sessions: &[Session], service_of: &[u32], exchanges: &[Exchange]) {
+        let counted: Vec<Vec<(Shape, Stride)>> = sessions
+            .par_iter()
+            .zip(service_of)
+            .map(|(session, &service)| self.strides(session, service, exchanges))
+            .collect();
         let mut jumps: Vec<Jump> = Vec::new();
-        for (index, (session, &service)) in sessions.iter().zip(service_of).enumerate() {
-            for segment in &session.segments {
-                let Some(exchange) = exchanges.get(segment.exchange as usize) else {
+        for (index, (strides, &service)) in counted.into_iter().zip(service_of).enumerate() {
+            for (shape, stride) in strides {
+                let Some(learnt) = self.shapes.get_mut(&(service, shape)) else {
                     continue;
                 };
-                for (before, after) in steps(exchange, &session.id) {
-                    let (a, b) = (Parts::of(before), Parts::of(after));
-                    let shape = a.shape();
-                    if shape != b.shape() {
-                        continue;
-                    }
-                    let Some(learnt) = self.shapes.get_mut(&(service, shape.clone())) else {
-                        continue;
-                    };
-                    let (from, to) = (stand(&a, learnt), stand(&b, learnt));
-                    if from.key != to.key {
-                        continue;
-                    }
-                    let (Some(from_number), Some(to_number)) = (from.number, to.number) else {
-                        continue;
-                    };
-                    match to_number.minus(&from_number) {
-                        Some(0) => {}
-                        Some(1) => learnt.plus_one += 1,
-                        Some(_) => jumps.push(Jump {
-                            service,
-                            shape,
-                            session: index,
-                            key: from.key,
-                            from: from_number,
-                            to: to_number,
-                        }),
-                        None if from_number < to_number => learnt.jumps += 1,
-                        None => learnt.backwards += 1,
-                    }
+                match stride {
+                    Stride::Ones(count) => learnt.plus_one += count,
+                    Stride::Beyond => learnt.jumps += 1,
+                    Stride::Back => learnt.backwards += 1,
+                    Stride::Jump { key, from, to } => jumps.push(Jump {
+                        service,
+                        shape,
+                        session: index,
+                        key,
+                        from,
+                        to,
+                    }),
                 }
             }
         }
@@ -240,6 +233,46 @@ impl Orders {
                 learnt.scheme = IdScheme::Dense;
             }
         }
+    }
+
+    /// The strides of one session's segments; those of 1 are summed up.
+    fn strides(
+        &self,
+        session: &Session,
+        service: u32,
+        exchanges: &[Exchange],
+    ) -> Vec<(Shape, Stride)> {
+        let mut strides = Vec::new();
+        let mut ones: BTreeMap<Shape, u64> = BTreeMap::new();
+        for exchange in carried(session, exchanges) {
+            each_step(exchange, &session.id, |before, after, shape| {
+                let Some(learnt) = self.shapes.get(&(service, shape)) else {
+                    return;
+                };
+                if !same_key(before, after, learnt) {
+                    return;
+                }
+                let (Some(from), Some(to)) = (number_of(before, learnt), number_of(after, learnt))
+                else {
+                    return;
+                };
+                match to.minus(&from) {
+                    Some(0) => {}
+                    Some(1) => *ones.entry(shape).or_default() += 1,
+                    Some(_) => {
+                        let key = stand(before, learnt).key;
+                        strides.push((shape, Stride::Jump { key, from, to }));
+                    }
+                    None if from < to => strides.push((shape, Stride::Beyond)),
+                    None => strides.push((shape, Stride::Back)),
+                }
+            });
+        }
+        strides.extend(
+            ones.into_iter()
+                .map(|(shape, count)| (shape, Stride::Ones(count))),
+        );
+        strides
     }
 
     /// Shapes of a number that an answer to a cursor seems to pass over: whether somebody else
@@ -291,7 +324,7 @@ impl Orders {
     ) {
         let mut numbers: BTreeMap<(u32, Shape), Numbers> = jumps
             .iter()
-            .map(|jump| (jump.service, jump.shape.clone()))
+            .map(|jump| (jump.service, jump.shape))
             .chain(skipped)
             .map(|place| (place, Numbers::default()))
             .collect();
@@ -317,18 +350,20 @@ impl Orders {
                     };
                     let standing = stand(&parts, learnt);
                     if let Some(Number::Small(number)) = standing.number {
-                        numbers.add(index, standing.key, number);
+                        let index = u32::try_from(index).unwrap_or(u32::MAX);
+                        numbers.add(index, &standing.key, number);
                     }
                 }
             }
         }
+        for numbers in numbers.values_mut() {
+            numbers.settle();
+        }
         for jump in jumps {
             let filled = numbers
-                .get(&(jump.service, jump.shape.clone()))
+                .get(&(jump.service, jump.shape))
                 .is_some_and(|numbers| numbers.fill(jump));
-            if !filled
-                && let Some(learnt) = self.shapes.get_mut(&(jump.service, jump.shape.clone()))
-            {
+            if !filled && let Some(learnt) = self.shapes.get_mut(&(jump.service, jump.shape)) {
                 learnt.jumps += 1;
             }
         }
@@ -371,45 +406,63 @@ struct Jump {
     to: Number,
 }
 
-/// The numbers seen of one shape.
+/// How far a step goes.
+enum Stride {
+    /// So many steps of exactly 1.
+    Ones(u64),
+    /// Further, by a distance that has no number.
+    Beyond,
+    Back,
+    Jump {
+        key: Box<str>,
+        from: Number,
+        to: Number,
+    },
+}
+
+/// The numbers seen of one shape, by key: sorted once all are there.
 #[derive(Default)]
 struct Numbers {
-    of_session: BTreeMap<(usize, Box<str>), BTreeSet<u128>>,
-    of_service: BTreeMap<Box<str>, BTreeSet<u128>>,
-    /// Which session a number was first seen in; two sessions with one number end the sharing.
-    owner: HashMap<(Box<str>, u128), usize, RandomState>,
+    keys: BTreeMap<Box<str>, Vec<(u128, u32)>>,
+    of_session: HashMap<(Box<str>, u32), Vec<u128>, RandomState>,
     in_two_sessions: bool,
 }
 
 impl Numbers {
-    fn add(&mut self, session: usize, key: Box<str>, number: u128) {
-        let owner = *self.owner.entry((key.clone(), number)).or_insert(session);
-        self.in_two_sessions |= owner != session;
-        match self.of_service.get_mut(&key) {
-            Some(numbers) => {
-                numbers.insert(number);
-            }
+    fn add(&mut self, session: u32, key: &str, number: u128) {
+        match self.keys.get_mut(key) {
+            Some(numbers) => numbers.push((number, session)),
             None => {
-                self.of_service
-                    .insert(key.clone(), BTreeSet::from([number]));
+                self.keys.insert(Box::from(key), vec![(number, session)]);
             }
         }
-        self.of_session
-            .entry((session, key))
-            .or_default()
-            .insert(number);
+    }
+
+    /// Sorts, and finds out whether sessions have numbers in common.
+    fn settle(&mut self) {
+        for (key, numbers) in &mut self.keys {
+            numbers.sort_unstable();
+            numbers.dedup();
+            self.in_two_sessions |= numbers
+                .windows(2)
+                .any(|pair| matches!(pair, [(a, _), (b, _)] if a == b));
+            for &(number, session) in numbers.iter() {
+                self.of_session
+                    .entry((key.clone(), session))
+                    .or_default()
+                    .push(number);
+            }
+        }
     }
 
     fn wide(self) -> BTreeMap<Box<str>, Wide> {
-        let mut sessions: BTreeMap<Box<str>, usize> = BTreeMap::new();
-        for (_, key) in self.of_session.into_keys() {
-            *sessions.entry(key).or_default() += 1;
-        }
-        let counter = |(key, numbers)| {
-            let sessions = sessions.get(&key).copied().unwrap_or(0);
+        let counter = |(key, numbers): (Box<str>, Vec<(u128, u32)>)| {
+            let sessions: BTreeSet<u32> = numbers.iter().map(|&(_, session)| session).collect();
+            let sessions = sessions.len();
+            let numbers = numbers.into_iter().map(|(number, _)| number).collect();
             (key, Wide { numbers, sessions })
         };
-        self.of_service.into_iter().map(counter).collect()
+        self.keys.into_iter().map(counter).collect()
     }
 
     fn fill(&self, jump: &Jump) -> bool {
@@ -417,12 +470,23 @@ impl Numbers {
             return false;
         };
         let missing = to - from - 1;
-        let between =
-            |numbers: &BTreeSet<u128>| numbers.range(from + 1..*to).count() as u128 == missing;
-        self.of_session
-            .get(&(jump.session, jump.key.clone()))
-            .is_some_and(between)
-            || !self.in_two_sessions && self.of_service.get(&jump.key).is_some_and(between)
+        let session = u32::try_from(jump.session).unwrap_or(u32::MAX);
+        let own = self
+            .of_session
+            .get(&(jump.key.clone(), session))
+            .is_some_and(|numbers| {
+                let first = numbers.partition_point(|number| number <= from);
+                let end = numbers.partition_point(|number| number < to);
+                (end - first) as u128 == missing
+            });
+        let others = || {
+            self.keys.get(&jump.key).is_some_and(|numbers| {
+                let first = numbers.partition_point(|(number, _)| number <= from);
+                let end = numbers.partition_point(|(number, _)| number < to);
+                (end - first) as u128 == missing
+            })
+        };
+        own || !self.in_two_sessions && others()
     }
 }
 
@@ -470,6 +534,28 @@ impl Statistics {
                 Ordering::Less => self.shrank[index] += 1,
                 Ordering::Equal => {}
             }
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        if self.classes.is_empty() {
+            self.classes.clone_from(&other.classes);
+        }
+        self.steps += other.steps;
+        for (mine, theirs) in [
+            (&mut self.changed, &other.changed),
+            (&mut self.grew, &other.grew),
+            (&mut self.shrank, &other.shrank),
+        ] {
+            mine.resize(mine.len().max(theirs.len()), 0);
+            for (mine, theirs) in mine.iter_mut().zip(theirs) {
+                *mine += theirs;
+            }
+        }
+        self.letters
+            .resize(self.letters.len().max(other.letters.len()), false);
+        for (mine, theirs) in self.letters.iter_mut().zip(&other.letters) {
+            *mine |= theirs;
         }
     }
 
@@ -552,10 +638,7 @@ fn classes(parts: &Parts<'_>) -> Vec<Class> {
 }
 
 fn stand(parts: &Parts<'_>, learnt: &Learnt) -> Standing {
-    let number = learnt
-        .number
-        .and_then(|index| parts.tokens.get(index))
-        .and_then(|token| Number::of(*token, learnt.hexadecimal));
+    let number = number_of(parts, learnt);
     let mut key = String::new();
     for (index, token) in parts.tokens.iter().enumerate() {
         if Some(index) != learnt.number && !learnt.noise.contains(&index) {
@@ -570,44 +653,57 @@ fn stand(parts: &Parts<'_>, learnt: &Learnt) -> Standing {
     }
 }
 
-fn gather(
-    exchange: &Exchange,
-    session: &Session,
-    service: u32,
-    shapes: &mut HashMap<(u32, Shape), Statistics, RandomState>,
-) {
-    let mut seen: HashSet<Shape, RandomState> = HashSet::default();
-    for event in &exchange.events {
-        let Some(id) = event.id.filter(|id| id.len > 0).map(|id| exchange.text(id)) else {
-            continue;
-        };
-        if *id == *session.id {
-            continue;
-        }
-        let parts = Parts::of(id);
-        let hex = parts
-            .tokens
+/// What one session shows of each shape.
+type Gathered = BTreeMap<Shape, Statistics>;
+
+fn gather(session: &Session, exchanges: &[Exchange]) -> Gathered {
+    let mut shapes = Gathered::default();
+    for exchange in carried(session, exchanges) {
+        let mut last: Option<Shape> = None;
+        for id in exchange
+            .events
             .iter()
-            .any(|token| matches!(token.class, Class::Hex(_)));
-        let shape = parts.shape();
-        if hex || seen.insert(shape.clone()) {
-            shapes.entry((service, shape)).or_default().see(&parts);
+            .filter_map(|event| event.id.filter(|id| id.len > 0))
+        {
+            let id = exchange.text(id);
+            if *id == *session.id {
+                continue;
+            }
+            let parts = Parts::of(id);
+            let shape = parts.shape();
+            let hex = parts
+                .tokens
+                .iter()
+                .any(|token| matches!(token.class, Class::Hex(_)));
+            if hex || last != Some(shape) {
+                shapes.entry(shape).or_default().see(&parts);
+                last = Some(shape);
+            }
         }
+        each_step(exchange, &session.id, |before, after, shape| {
+            shapes.entry(shape).or_default().step(before, after);
+        });
     }
-    for (before, after) in steps(exchange, &session.id) {
-        let (a, b) = (Parts::of(before), Parts::of(after));
-        let shape = a.shape();
-        if shape == b.shape() {
-            shapes.entry((service, shape)).or_default().step(&a, &b);
-        }
-    }
+    shapes
 }
 
-/// Neighbouring ids of one segment: both events have an id of their own, no hole lies between them,
-/// and no message without id.
-fn steps<'a>(exchange: &'a Exchange, session: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
-    let mut last: Option<&str> = None;
-    exchange.events.iter().filter_map(move |event| {
+/// The exchanges that a session's segments are.
+fn carried<'a>(session: &Session, exchanges: &'a [Exchange]) -> impl Iterator<Item = &'a Exchange> {
+    session
+        .segments
+        .iter()
+        .filter_map(|segment| exchanges.get(segment.exchange as usize))
+}
+
+/// Neighbouring ids of one segment that have one shape: both events have an id of their own, no hole
+/// lies between them, and no message without id.
+fn each_step<'a>(
+    exchange: &'a Exchange,
+    session: &str,
+    mut step: impl FnMut(&Parts<'a>, &Parts<'a>, Shape),
+) {
+    let mut last: Option<(&str, Parts<'a>, Shape)> = None;
+    for event in &exchange.events {
         if event.after_hole {
             last = None;
         }
@@ -616,9 +712,34 @@ fn steps<'a>(exchange: &'a Exchange, session: &'a str) -> impl Iterator<Item = (
             if event.is_message() {
                 last = None;
             }
-            return None;
+            continue;
         };
-        let before = last.replace(id)?;
-        (before != id).then_some((before, id))
-    })
+        if last.as_ref().is_some_and(|(before, ..)| *before == id) {
+            continue;
+        }
+        let parts = Parts::of(id);
+        let shape = parts.shape();
+        if let Some((_, before, before_shape)) = &last
+            && *before_shape == shape
+        {
+            step(before, &parts, shape);
+        }
+        last = Some((id, parts, shape));
+    }
+}
+
+/// Whether two ids of one shape have one key.
+fn same_key(a: &Parts<'_>, b: &Parts<'_>, learnt: &Learnt) -> bool {
+    a.tokens
+        .iter()
+        .zip(&b.tokens)
+        .enumerate()
+        .all(|(index, (a, b))| {
+            Some(index) == learnt.number || learnt.noise.contains(&index) || a.text == b.text
+        })
+}
+
+fn number_of(parts: &Parts<'_>, learnt: &Learnt) -> Option<Number> {
+    let token = parts.tokens.get(learnt.number?)?;
+    Number::of(*token, learnt.hexadecimal)
 }
