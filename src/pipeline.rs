@@ -106,7 +106,10 @@ fn gather(options: &Options, progress: &Progress) -> Harvest {
         all_sse: options.all_sse,
     });
     let mut harvest = Harvest::default();
-    let (sources, missing) = input::find(&options.inputs);
+    let (mut sources, mut missing) = input::find(&options.inputs);
+    // By name, so that the order in which inputs are named changes no report.
+    sources.sort_by(|a, b| a.name.cmp(&b.name));
+    missing.sort_by(|(a, _), (b, _)| a.cmp(b));
     let total = sources.iter().map(Source::stored_len).sum();
     progress.total.store(total, Ordering::Relaxed);
     for (name, error) in missing {

@@ -56,6 +56,23 @@ fn rotated_files_are_judged_as_one() {
     assert!(bad.is_empty(), "{bad:#?}");
 }
 
+/// The order in which inputs are named changes nothing, not even for two copies of one conversation.
+#[test]
+fn inputs_named_in_another_order_say_the_same() {
+    let with = |names: [&str; 2]| {
+        let options = Options {
+            inputs: names
+                .map(|name| folder().join(name).to_str().unwrap().to_owned())
+                .to_vec(),
+            ..Options::default()
+        };
+        crate::talk::expect::fingerprint(&run(&options, &Progress::default()).unwrap())
+    };
+    let one = with(["tsfmt_rawip.pcap", "tsfmt_bigendian.pcap"]);
+    assert!(one.contains("resume"), "nothing to compare: {one}");
+    assert_eq!(one, with(["tsfmt_bigendian.pcap", "tsfmt_rawip.pcap"]));
+}
+
 /// Threads change nothing.
 #[test]
 fn one_thread_and_many_say_the_same() {
