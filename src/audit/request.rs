@@ -1,13 +1,15 @@
 //! Requests and what became of them: who was pending at a cut, who was answered later, who is lost.
 
-use super::owed::{Gaps, stream_pending};
+use super::survey::Survey;
 use crate::model::{
     analysis::RequestFates,
-    exchange::{EndCause, Exchange, Window},
+    exchange::Exchange,
     message::{MessageKind, PayloadHash},
     session::{EventRef, Session, Stream},
-    time::{Span, Timestamp},
+    time::Timestamp,
 };
+use foldhash::fast::RandomState;
+use std::collections::HashMap;
 
 /// A request that a stream's POST carried.
 #[derive(Clone, Debug)]
@@ -39,15 +41,13 @@ pub struct Reply<'a> {
     pub event_id: Option<&'a str>,
 }
 
-/// A client that was silent this long after keeping a stream open has stayed.
-const STAYED: Span = Span::from_secs(10);
-
 /// The requests of the POST that began a stream, with their answers on it.
 #[must_use]
 pub fn requests_of<'a>(
     session: &Session,
     exchanges: &'a [Exchange],
     stream: &Stream,
+    cancelled: &Cancellations<'_>,
 ) -> Vec<Request<'a>> {
     let Some(post) = stream
         .begun_by
@@ -58,7 +58,7 @@ pub fn requests_of<'a>(
     let Some(request) = &post.request else {
         return Vec::new();
     };
-    request
+    let mut requests: Vec<Request<'a>> = request
         .messages
         .iter()
         .filter(|message| message.kind == MessageKind::Request)
@@ -68,57 +68,74 @@ pub fn requests_of<'a>(
                 id,
                 method: message.method.as_deref().unwrap_or_default(),
                 progress_token: message.progress_token.as_deref(),
-                answers: replies(session, exchanges, stream, id),
-                cancelled: is_cancelled(session, exchanges, id, request.time),
+                answers: Vec::new(),
+                cancelled: cancelled.get(id).is_some_and(|&last| last >= request.time),
             })
         })
-        .collect()
+        .collect();
+    answer(&mut requests, session, exchanges, stream);
+    requests
 }
 
-fn replies<'a>(
+/// Enters the answers that came on a stream. Two requests of one id share them.
+fn answer<'a>(
+    requests: &mut [Request<'a>],
     session: &Session,
     exchanges: &'a [Exchange],
     stream: &Stream,
-    id: &str,
-) -> Vec<Reply<'a>> {
-    let mut replies = Vec::new();
+) {
+    if requests.is_empty() {
+        return;
+    }
+    let mut by_id: HashMap<&str, Vec<usize>, RandomState> = HashMap::default();
+    for (index, request) in requests.iter().enumerate() {
+        by_id.entry(request.id).or_default().push(index);
+    }
     for &segment in &stream.segments {
-        let Some(exchange) = session
-            .segments
-            .get(segment as usize)
-            .and_then(|segment| exchanges.get(segment.exchange as usize))
-        else {
+        let Some(exchange) = session.exchange(segment, exchanges) else {
             continue;
         };
         for (index, event) in exchange.events.iter().enumerate() {
-            if !matches!(event.message, MessageKind::Response | MessageKind::Error)
-                || event.rpc_id.map(|id| exchange.text(id)) != Some(id)
-            {
+            if !matches!(event.message, MessageKind::Response | MessageKind::Error) {
                 continue;
             }
-            replies.push(Reply {
-                place: EventRef {
-                    segment,
-                    event: u32::try_from(index).unwrap_or(u32::MAX),
-                },
-                time: event.time,
-                hash: event.hash,
-                delivered: event.delivered,
-                event_id: event.id.filter(|id| id.len > 0).map(|id| exchange.text(id)),
-            });
+            let asked = event.rpc_id.and_then(|id| by_id.get(exchange.text(id)));
+            for &request in asked.into_iter().flatten() {
+                if let Some(request) = requests.get_mut(request) {
+                    request.answers.push(Reply {
+                        place: EventRef {
+                            segment,
+                            event: u32::try_from(index).unwrap_or(u32::MAX),
+                        },
+                        time: event.time,
+                        hash: event.hash,
+                        delivered: event.delivered,
+                        event_id: event.id.filter(|id| id.len > 0).map(|id| exchange.text(id)),
+                    });
+                }
+            }
         }
     }
-    replies
 }
 
-fn is_cancelled(session: &Session, exchanges: &[Exchange], id: &str, after: Timestamp) -> bool {
-    session
+/// When each request was cancelled last, by its id.
+pub type Cancellations<'a> = HashMap<&'a str, Timestamp, RandomState>;
+
+/// The cancellations that a session's requests carry.
+#[must_use]
+pub fn cancellations<'a>(session: &Session, exchanges: &'a [Exchange]) -> Cancellations<'a> {
+    let mut cancelled = Cancellations::default();
+    let requests = session
         .exchanges
         .iter()
-        .filter_map(|&number| exchanges.get(number as usize)?.request.as_ref())
-        .filter(|request| request.time >= after)
-        .flat_map(|request| &request.messages)
-        .any(|message| message.cancels.as_deref() == Some(id))
+        .filter_map(|&number| exchanges.get(number as usize)?.request.as_ref());
+    for request in requests {
+        for id in request.messages.iter().filter_map(|m| m.cancels.as_deref()) {
+            let last = cancelled.entry(id).or_insert(request.time);
+            *last = request.time.max(*last);
+        }
+    }
+    cancelled
 }
 
 /// What became of a request that was pending at a cut.
@@ -140,14 +157,7 @@ pub enum Fate {
 
 /// The fate of a request of `stream`, cut at `cut`.
 #[must_use]
-pub fn fate(
-    session: &Session,
-    exchanges: &[Exchange],
-    stream: &Stream,
-    request: &Request<'_>,
-    cut: Timestamp,
-    (window, gaps): (Window, &Gaps),
-) -> Fate {
+pub fn fate(survey: &Survey<'_>, stream: u32, request: &Request<'_>, cut: Timestamp) -> Fate {
     let mut delivered = request.answers.iter().filter(|reply| reply.delivered);
     if let Some(first) = delivered.next() {
         return if delivered.any(|other| other.hash != first.hash) {
@@ -158,38 +168,13 @@ pub fn fate(
     }
     if request.cancelled {
         Fate::Cancelled
-    } else if stream_pending(session, exchanges, stream, window, gaps) {
+    } else if survey.is_pending(Some(stream)) {
         Fate::Pending
-    } else if client_stayed(session, exchanges, cut) {
+    } else if survey.client_stayed(cut) {
         Fate::Lost
     } else {
         Fate::Abandoned
     }
-}
-
-/// Whether the client stayed after `cut`: it sent another request of the session that is no DELETE,
-/// or kept a stream open for 10 s.
-#[must_use]
-pub fn client_stayed(session: &Session, exchanges: &[Exchange], cut: Timestamp) -> bool {
-    let members = || {
-        session
-            .exchanges
-            .iter()
-            .filter_map(|&number| exchanges.get(number as usize))
-    };
-    let asked = members().any(|exchange| {
-        exchange
-            .request
-            .as_ref()
-            .is_some_and(|request| request.time > cut && &*request.method != "DELETE")
-    });
-    let kept = members().any(|exchange| {
-        exchange.is_event_stream()
-            && exchange.time() <= cut
-            && exchange.end.cause != EndCause::Unknown
-            && exchange.end.time.since(cut) >= STAYED
-    });
-    asked || kept
 }
 
 /// Sums up the fates of the requests pending at a cut; `dropped` tells which answered ones come
