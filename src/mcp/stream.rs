@@ -5,6 +5,7 @@
 //! cannot ask for what it has not got.
 
 use crate::model::{
+    event::Event,
     exchange::Exchange,
     message::MessageKind,
     session::{EventRef, Grouping, Resumption, Role, Segment, Session, Stream},
@@ -97,11 +98,20 @@ fn answering_sessions(grouping: &Grouping, exchanges: &[Exchange]) -> Elsewhere 
 struct Threads<'a> {
     session: &'a mut Session,
     exchanges: &'a [Exchange],
-    /// Where each id was seen, in order of arrival here.
-    delivered: HashMap<&'a str, Vec<EventRef>, RandomState>,
+    /// The streams that each id was seen on.
+    carriers: HashMap<&'a str, Carriers, RandomState>,
+    /// Where each id was seen on each stream, in order of arrival here.
+    delivered: HashMap<(&'a str, u32), Vec<EventRef>, RandomState>,
     /// What is open and what came last on each stream.
     progress: Vec<Progress<'a>>,
     holes: bool,
+}
+
+#[derive(Default)]
+struct Carriers {
+    streams: Vec<u32>,
+    /// Some client got it.
+    got: bool,
 }
 
 /// How far a stream has come.
@@ -119,6 +129,7 @@ impl<'a> Threads<'a> {
         Self {
             session,
             exchanges,
+            carriers: HashMap::default(),
             delivered: HashMap::default(),
             progress: Vec::new(),
             holes: false,
@@ -191,19 +202,23 @@ impl<'a> Threads<'a> {
             let Some(id) = facts.id.filter(|id| id.len > 0) else {
                 continue;
             };
-            self.delivered
-                .entry(exchange.text(id))
-                .or_default()
-                .push(EventRef {
-                    segment,
-                    event: u32::try_from(event).unwrap_or(u32::MAX),
-                });
+            let id = exchange.text(id);
+            let carriers = self.carriers.entry(id).or_default();
+            carriers.got |= facts.delivered;
+            let places = self.delivered.entry((id, stream)).or_insert_with(|| {
+                carriers.streams.push(stream);
+                Vec::new()
+            });
+            places.push(EventRef {
+                segment,
+                event: u32::try_from(event).unwrap_or(u32::MAX),
+            });
             if facts.delivered
                 && let Some(progress) = self.progress.get_mut(stream as usize)
             {
                 // Whoever asks at this time or later gets this one, whatever came before it.
                 progress.last.split_off(&facts.time);
-                progress.last.insert(facts.time, exchange.text(id));
+                progress.last.insert(facts.time, id);
             }
         }
     }
@@ -244,36 +259,24 @@ impl<'a> Threads<'a> {
     /// The stream that a cursor goes on from: of those that delivered it before `time`, the
     /// incomplete one whose last delivered id it is, else one whose last it is, else the latest.
     fn origin(&self, cursor: &str, time: Timestamp) -> Option<Origin> {
-        let mut candidates: Vec<Candidate> = Vec::new();
-        let places = self.delivered.get(cursor)?;
+        let carriers = self.carriers.get(cursor)?;
         // The cursor itself proves that its event was delivered, whatever the packets seem to say.
-        let got = |place: &EventRef| self.event(*place).is_some_and(|(_, facts)| facts.delivered);
-        let any_got = places.iter().any(got);
-        for &place in places.iter().filter(|place| !any_got || got(place)) {
-            let Some((_, facts)) = self.event(place) else {
-                continue;
-            };
-            if facts.time > time {
-                continue;
-            }
-            let Some(segment) = self.session.segments.get(place.segment as usize) else {
-                continue;
-            };
-            match candidates
-                .iter_mut()
-                .find(|candidate| candidate.stream == segment.stream)
-            {
-                Some(candidate) => {
-                    candidate.cursor = place;
-                    candidate.at = candidate.at.max(facts.time);
-                }
-                None => candidates.push(Candidate {
-                    stream: segment.stream,
-                    cursor: place,
-                    at: facts.time,
-                }),
-            }
-        }
+        let counts = |facts: &Event| (facts.delivered || !carriers.got) && facts.time <= time;
+        let candidates: Vec<Candidate> = carriers
+            .streams
+            .iter()
+            .filter_map(|&stream| {
+                let places = self.delivered.get(&(cursor, stream))?;
+                places.iter().rev().find_map(|&place| {
+                    let (_, facts) = self.event(place)?;
+                    counts(facts).then_some(Candidate {
+                        stream,
+                        cursor: place,
+                        at: facts.time,
+                    })
+                })
+            })
+            .collect();
         let rank = |candidate: &Candidate| {
             let last = self.last_delivered(candidate.stream, time) == Some(cursor);
             let incomplete = !self.completed_before(candidate.stream, time);
@@ -303,7 +306,7 @@ impl<'a> Threads<'a> {
             .is_some_and(|(_, facts)| facts.time <= time)
     }
 
-    fn event(&self, place: EventRef) -> Option<(&'a Exchange, &'a crate::model::event::Event)> {
+    fn event(&self, place: EventRef) -> Option<(&'a Exchange, &'a Event)> {
         let exchange = self.session.exchange(place.segment, self.exchanges)?;
         Some((exchange, exchange.events.get(place.event as usize)?))
     }
