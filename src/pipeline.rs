@@ -16,7 +16,6 @@ use crate::{
         analysis::{Analysis, Input},
         exchange::Exchange,
         place::InputId,
-        time::Span,
     },
 };
 use conclude::Harvest;
@@ -42,8 +41,6 @@ pub struct Options {
     pub servers: Vec<(String, Option<u16>)>,
     /// Judge any event stream with a cursor, one session per client and URL.
     pub all_sse: bool,
-    /// Incident window.
-    pub window: Span,
     /// Threads; 0 for one a core.
     pub jobs: usize,
     /// Caps.
@@ -59,7 +56,6 @@ impl Default for Options {
             backend_headers: Vec::new(),
             servers: Vec::new(),
             all_sse: false,
-            window: Span::from_secs(2),
             jobs: 0,
             limits: Limits::default(),
         }
@@ -155,10 +151,11 @@ fn gather(options: &Options, progress: &Progress) -> Harvest {
 
 /// Why an input could not be read, without its name, which stands beside it.
 fn reason(name: &str, text: &str) -> String {
-    let own = text
-        .strip_prefix("cannot read ")
-        .and_then(|rest| rest.strip_prefix(name))
-        .and_then(|rest| rest.strip_prefix(": "));
+    let own = text.strip_prefix("cannot read ").and_then(|rest| {
+        rest.strip_prefix(name)
+            .or_else(|| rest.strip_prefix("standard input").filter(|_| name == "-"))?
+            .strip_prefix(": ")
+    });
     own.unwrap_or(text).to_owned()
 }
 

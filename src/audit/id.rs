@@ -156,13 +156,27 @@ fn classify(word: &str) -> Class {
     if (8..=64).contains(&width) && (lower || upper) {
         return Class::Hex(u8::try_from(width).unwrap_or(64));
     }
-    if width == 26
-        && word.starts_with(|c| matches!(c, '0'..='7'))
-        && word.bytes().all(|byte| crockford(byte).is_some())
-    {
+    if is_ulid(word) {
         return Class::Ulid;
     }
     Class::Word
+}
+
+/// 26 characters of Crockford's base 32 whose time lies in the range of [`is_epoch`]: names in plain
+/// base 32 often have no other letters, but rarely such a time.
+fn is_ulid(word: &str) -> bool {
+    word.len() == 26
+        && word.starts_with(|c| matches!(c, '0'..='7'))
+        && word.bytes().all(|byte| crockford(byte).is_some())
+        && ulid_millis(word)
+            .is_some_and(|millis| (1_000_000_000_000..4_000_000_000_000).contains(&millis))
+}
+
+/// The milliseconds in a ULID: its first ten characters.
+fn ulid_millis(word: &str) -> Option<u128> {
+    word.bytes().take(10).try_fold(0_u128, |time, byte| {
+        Some(time << 5 | u128::from(crockford(byte)?))
+    })
 }
 
 /// Milli-, micro- or nanoseconds between 2001 and 2100.
@@ -249,12 +263,7 @@ impl Number {
                     .map(|value| Self::Small(value * unit))
             }
             Class::Uuid(version) => uuid_nanos(token.text, version).map(Self::Small),
-            Class::Ulid => {
-                let time = token.text.bytes().take(10).try_fold(0_u128, |time, byte| {
-                    Some(time << 5 | u128::from(crockford(byte)?))
-                })?;
-                Some(Self::Small(time * 1_000_000))
-            }
+            Class::Ulid => ulid_millis(token.text).map(|millis| Self::Small(millis * 1_000_000)),
             Class::Delimiter | Class::Word => None,
         }
     }

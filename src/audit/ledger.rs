@@ -1,6 +1,7 @@
 //! What a session has been seen to deliver: every id with its payloads, by stream and incarnation.
 
 use super::{
+    backend::Backends,
     id::Number,
     order::{Orders, Standing},
     sighting::{Scope, Seen, Sightings},
@@ -8,9 +9,10 @@ use super::{
 use crate::model::{
     event::Event,
     exchange::Exchange,
-    message::MessageKind,
+    message::{MessageKind, PayloadHash},
     session::{EventRef, Session},
     time::Timestamp,
+    verdict::IdScheme,
 };
 use foldhash::fast::RandomState;
 use std::{
@@ -25,6 +27,7 @@ pub struct Ledger<'a> {
     session: &'a Session,
     exchanges: &'a [Exchange],
     orders: &'a Orders,
+    backends: &'a Backends,
     service: u32,
     by_id: HashMap<&'a str, Sightings, RandomState>,
     /// The messages of each stream and incarnation that brought something: those without an id, and
@@ -34,11 +37,14 @@ pub struct Ledger<'a> {
     torn: BTreeMap<(u32, u32), u32>,
     /// Who brings which number of a key, in all the session; made when it is asked for first.
     bringers: OnceCell<Bringers>,
+    /// The numbers of all keys, where the session counts over all of them: none stands under two.
+    /// Made when it is asked for first.
+    over_keys: OnceCell<BTreeSet<Number>>,
     /// The incarnation of each segment; 0 before it was added.
     incarnation_of: Vec<u32>,
-    /// For each incarnation and key: where its streams began, and when an id first came with two
+    /// For each incarnation, backend and key: where its streams began, and when an id first came with two
     /// payloads.
-    counters: BTreeMap<(u32, Box<str>), Counter>,
+    counters: BTreeMap<(u32, Option<u32>, Box<str>), Counter>,
 }
 
 #[derive(Debug, Default)]
@@ -88,6 +94,8 @@ pub struct Log {
     pub key: Box<str>,
     /// All streams of the session share it.
     pub shared: bool,
+    /// The backend that keeps it, where that is known.
+    pub backend: Option<u32>,
 }
 
 impl<'a> Ledger<'a> {
@@ -98,16 +106,19 @@ impl<'a> Ledger<'a> {
         service: u32,
         exchanges: &'a [Exchange],
         orders: &'a Orders,
+        backends: &'a Backends,
     ) -> Self {
         Self {
             session,
             exchanges,
             orders,
+            backends,
             service,
             by_id: HashMap::default(),
             fresh: BTreeMap::new(),
             torn: BTreeMap::new(),
             bringers: OnceCell::new(),
+            over_keys: OnceCell::new(),
             incarnation_of: vec![0; session.segments.len()],
             counters: BTreeMap::new(),
         }
@@ -130,11 +141,16 @@ impl<'a> Ledger<'a> {
             *self.torn.entry((incarnation, facts.stream)).or_default() += 1;
         }
         let fresh = self.fresh.entry((facts.stream, incarnation)).or_default();
-        enter_fresh(fresh, segment, exchange);
+        enter_fresh(fresh, segment, exchange, &self.session.id);
+        let backend = self.backends.log_of(exchange);
         for (index, event) in exchange.events.iter().enumerate() {
             let Some(id) = event.id.filter(|id| id.len > 0).map(|id| exchange.text(id)) else {
                 continue;
             };
+            // An id that is the session's own marks many events and names none.
+            if *id == *self.session.id {
+                continue;
+            }
             let seen = Seen {
                 place: EventRef {
                     segment,
@@ -144,13 +160,18 @@ impl<'a> Ledger<'a> {
                 incarnation,
                 time: event.time,
                 hash: event.hash,
+                backend,
+                message: event.is_message(),
                 comparable: is_comparable(event),
                 delivered: event.delivered,
             };
             let before = self.by_id.entry(id).or_default();
             let here = Scope::incarnation(incarnation);
-            let conflicts = before.within(here).any(|other| differs(other, event));
-            let agree = |other: &Seen| agrees(other, event);
+            let of_log = |other: &Seen| !self.backends.apart(other.backend, backend);
+            let conflicts = before
+                .within(here)
+                .any(|other| of_log(other) && differs(other, event));
+            let agree = |other: &Seen| of_log(other) && agrees(other, event);
             if conflicts && !before.with_payload(here, event.hash).any(agree) {
                 reused.push(seen.place.event);
             }
@@ -159,7 +180,7 @@ impl<'a> Ledger<'a> {
             if let Some(number) = standing.number {
                 let counter = self
                     .counters
-                    .entry((incarnation, standing.key))
+                    .entry((incarnation, backend, standing.key))
                     .or_default();
                 // A stream that begins with a cursor nobody delivered began before the capture did.
                 if exchange.cursor().is_none() || counter.begins.contains_key(&facts.stream) {
@@ -222,7 +243,7 @@ impl<'a> Ledger<'a> {
                 && self.entered(segment) == Some(incarnation)
                 && let Some(exchange) = self.session.exchange(segment, self.exchanges)
             {
-                enter_fresh(&mut fresh, segment, exchange);
+                enter_fresh(&mut fresh, segment, exchange, &self.session.id);
             }
         }
         self.fresh.insert((stream, incarnation), fresh);
@@ -234,9 +255,34 @@ impl<'a> Ledger<'a> {
         self.by_id.get(id)
     }
 
-    /// Sightings of an id so far, and which of them are of a log.
-    #[must_use]
-    pub fn seen_on(&self, log: &Log, id: &str) -> Option<(&Sightings, Scope)> {
+    /// Sightings of an id so far that are of a log; repetitions may be left out.
+    pub fn seen_on<'l>(
+        &'l self,
+        log: &Log,
+        id: &str,
+    ) -> impl Iterator<Item = &'l Seen> + use<'l, 'a> {
+        let backend = log.backend;
+        self.of_log(log, id)
+            .into_iter()
+            .flat_map(|(seen, scope)| seen.within(scope))
+            .filter(move |seen| !self.backends.apart(seen.backend, backend))
+    }
+
+    /// Those of them that can be compared and have this payload.
+    pub fn seen_alike_on<'l>(
+        &'l self,
+        log: &Log,
+        id: &str,
+        hash: PayloadHash,
+    ) -> impl Iterator<Item = &'l Seen> + use<'l, 'a> {
+        let backend = log.backend;
+        self.of_log(log, id)
+            .into_iter()
+            .flat_map(move |(seen, scope)| seen.with_payload(scope, hash))
+            .filter(move |seen| !self.backends.apart(seen.backend, backend))
+    }
+
+    fn of_log(&self, log: &Log, id: &str) -> Option<(&Sightings, Scope)> {
         let seen = self.by_id.get(id)?;
         let of_log = log.stream.is_some() || log.shared && self.standing(id).key == log.key;
         let scope = Scope {
@@ -300,6 +346,46 @@ impl<'a> Ledger<'a> {
         bringers
     }
 
+    /// Numbers strictly between two that the session brings under any key, sooner or later; none
+    /// unless it counts over all keys: no number of it stands under two.
+    pub fn brought_under_any_key(
+        &self,
+        from: &Number,
+        to: &Number,
+    ) -> impl Iterator<Item = &Number> {
+        let numbers = self.over_keys.get_or_init(|| self.find_over_keys());
+        (from < to)
+            .then(|| numbers.range((Excluded(from), Excluded(to))))
+            .into_iter()
+            .flatten()
+    }
+
+    fn find_over_keys(&self) -> BTreeSet<Number> {
+        let mut key_of: BTreeMap<Number, Box<str>> = BTreeMap::new();
+        for segment in &self.session.segments {
+            let Some(exchange) = self.exchanges.get(segment.exchange as usize) else {
+                continue;
+            };
+            for id in exchange.events.iter().filter_map(|event| event.id) {
+                let standing = self.standing(exchange.text(id));
+                if !matches!(standing.scheme, IdScheme::Dense | IdScheme::Sparse) {
+                    continue;
+                }
+                let Some(number) = standing.number else {
+                    continue;
+                };
+                match key_of.get(&number) {
+                    Some(key) if *key != standing.key => return BTreeSet::new(),
+                    Some(_) => {}
+                    None => {
+                        key_of.insert(number, standing.key);
+                    }
+                }
+            }
+        }
+        key_of.into_keys().collect()
+    }
+
     /// The incarnation of a segment.
     #[must_use]
     pub fn incarnation(&self, segment: u32) -> u32 {
@@ -330,6 +416,24 @@ impl<'a> Ledger<'a> {
         self.orders.shared_between(self.service, id, from, to)
     }
 
+    /// The number of the backend that answered an exchange, when it keeps a log of its own.
+    #[must_use]
+    pub fn backend(&self, exchange: &Exchange) -> Option<u32> {
+        self.backends.log_of(exchange)
+    }
+
+    /// Whether two backends are known to keep two logs.
+    #[must_use]
+    pub fn apart(&self, a: Option<u32>, b: Option<u32>) -> bool {
+        self.backends.apart(a, b)
+    }
+
+    /// Whether other sessions may draw from the counter of `id`.
+    #[must_use]
+    pub fn may_be_shared(&self, id: &str) -> bool {
+        self.orders.may_be_shared(self.service, id)
+    }
+
     /// Where an id stands in the order of its service.
     #[must_use]
     pub fn standing(&self, id: &str) -> Standing {
@@ -347,22 +451,30 @@ impl<'a> Ledger<'a> {
         incarnation: u32,
         cursor: &str,
         delivered: Option<Timestamp>,
+        backend: Option<u32>,
     ) -> Log {
         let standing = self.standing(cursor);
-        let shared =
-            standing.number.is_some() && self.shares_counter(incarnation, &standing.key, delivered);
+        let shared = standing.number.is_some()
+            && self.shares_counter(incarnation, backend, &standing.key, delivered);
         Log {
             incarnation,
             stream: if shared { None } else { stream },
             key: standing.key,
             shared,
+            backend,
         }
     }
 
     /// Whether the streams of an incarnation draw the numbers of `key` from one counter.
     #[must_use]
-    pub fn shares_counter(&self, incarnation: u32, key: &str, before: Option<Timestamp>) -> bool {
-        let Some(counter) = self.counters.get(&(incarnation, Box::from(key))) else {
+    pub fn shares_counter(
+        &self,
+        incarnation: u32,
+        backend: Option<u32>,
+        key: &str,
+        before: Option<Timestamp>,
+    ) -> bool {
+        let Some(counter) = self.counters.get(&(incarnation, backend, Box::from(key))) else {
             return false;
         };
         let clean = match (counter.conflict, before) {
@@ -390,9 +502,14 @@ impl<'a> Ledger<'a> {
     }
 }
 
-fn enter_fresh<'a>(fresh: &mut Fresh<'a>, segment: u32, exchange: &'a Exchange) {
+/// An id that is the session's own marks many messages: none is the same as another for it.
+fn enter_fresh<'a>(fresh: &mut Fresh<'a>, segment: u32, exchange: &'a Exchange, marker: &str) {
     for (event, facts) in (0..).zip(&exchange.events) {
-        let id = facts.id.filter(|id| id.len > 0).map(|id| exchange.text(id));
+        let id = facts
+            .id
+            .filter(|id| id.len > 0)
+            .map(|id| exchange.text(id))
+            .filter(|&id| id != marker);
         fresh.add(EventRef { segment, event }, facts, id);
     }
 }

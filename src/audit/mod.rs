@@ -1,6 +1,8 @@
 //! Sessions → verdicts. Two passes: what the whole run teaches (order of ids, who was lost when),
 //! then each session judged on its own, in order of time.
 
+pub mod backend;
+pub mod crossing;
 pub mod id;
 pub mod judge;
 pub mod ledger;
@@ -21,6 +23,8 @@ use crate::model::{
     session::{Grouping, Session},
     time::Timestamp,
 };
+use backend::Backends;
+use crossing::Crossings;
 use order::Orders;
 pub use owed::Gaps;
 use rayon::prelude::*;
@@ -46,6 +50,23 @@ pub struct Judged {
 #[must_use]
 pub fn audit(grouping: &Grouping, exchanges: &[Exchange], window: Window) -> Vec<Judged> {
     let services = Services::of(&grouping.sessions, exchanges);
+    let backends = Backends::learn(
+        &grouping.sessions,
+        &services.of_session,
+        services.whole.len(),
+        exchanges,
+    );
+    let mut members: Vec<Vec<(u32, &Session)>> = vec![Vec::new(); services.whole.len()];
+    for ((index, session), &service) in (0..).zip(&grouping.sessions).zip(&services.of_session) {
+        if let Some(members) = members.get_mut(service as usize) {
+            members.push((index, session));
+        }
+    }
+    let crossings: Vec<Crossings<'_>> = members
+        .iter()
+        .map(|members| Crossings::learn(members, exchanges))
+        .collect();
+    let (none, no_crossings) = (Backends::default(), Crossings::default());
     let orders = Orders::learn(&grouping.sessions, &services.of_session, exchanges);
     let mut judged: Vec<Judged> = grouping
         .sessions
@@ -58,6 +79,9 @@ pub fn audit(grouping: &Grouping, exchanges: &[Exchange], window: Window) -> Vec
                 service,
                 exchanges,
                 orders: &orders,
+                backends: backends.get(service as usize).unwrap_or(&none),
+                crossings: crossings.get(service as usize).unwrap_or(&no_crossings),
+                index: u32::try_from(index).unwrap_or(u32::MAX),
                 window,
                 service_whole: services.is_whole(service),
                 gaps: services.gaps(session, exchanges),

@@ -18,8 +18,17 @@ use std::{
 #[derive(Debug, Default)]
 pub struct Orders {
     shapes: HashMap<(u32, Shape), Learnt, RandomState>,
-    /// Numbers of counters that all sessions of a service share (no id occurs in two of them).
-    wide: BTreeMap<(u32, Shape), BTreeSet<u128>>,
+    /// Numbers of counters that all sessions of a service share (no id occurs in two of them), by
+    /// key; only of shapes that some stream seems to skip in.
+    wide: BTreeMap<(u32, Shape), BTreeMap<Box<str>, Wide>>,
+}
+
+/// A counter that sessions share.
+#[derive(Debug, Default)]
+struct Wide {
+    numbers: BTreeSet<u128>,
+    /// How many sessions drew from it.
+    sessions: usize,
 }
 
 /// The order of the ids of one shape.
@@ -145,11 +154,32 @@ impl Orders {
             (Number::Small(from), Number::Small(to)) if from < to => Some(from + 1..*to),
             _ => None,
         };
+        let parts = Parts::of(id);
+        let place = (service, parts.shape());
+        let key = self
+            .shapes
+            .get(&place)
+            .map(|learnt| stand(&parts, learnt).key);
         self.wide
-            .get(&(service, Parts::of(id).shape()))
+            .get(&place)
+            .zip(key)
+            .and_then(|(keys, key)| keys.get(&key))
             .zip(range)
             .into_iter()
-            .flat_map(|(numbers, range)| numbers.range(range).copied())
+            .flat_map(|(counter, range)| counter.numbers.range(range).copied())
+    }
+
+    /// Whether the numbers of `id` may be drawn from a counter that other sessions of the service
+    /// draw from too: no id occurs in two sessions, and its key belongs to no single one.
+    #[must_use]
+    pub fn may_be_shared(&self, service: u32, id: &str) -> bool {
+        let parts = Parts::of(id);
+        let place = (service, parts.shape());
+        let Some((keys, learnt)) = self.wide.get(&place).zip(self.shapes.get(&place)) else {
+            return false;
+        };
+        let key = stand(&parts, learnt).key;
+        key.is_empty() || keys.get(&key).is_some_and(|counter| counter.sessions > 1)
     }
 
     /// Second pass: with the number known, steps of 1 prove a dense counter, jumps that no other
@@ -194,7 +224,8 @@ impl Orders {
                 }
             }
         }
-        self.judge_jumps(&jumps, sessions, service_of, exchanges);
+        let skipped = self.skipped_by_resumes(sessions, service_of, exchanges);
+        self.judge_jumps(&jumps, skipped, sessions, service_of, exchanges);
         #[expect(
             clippy::iter_over_hash_type,
             reason = "each shape is concluded by itself"
@@ -211,22 +242,62 @@ impl Orders {
         }
     }
 
+    /// Shapes of a number that an answer to a cursor seems to pass over: whether somebody else
+    /// brought it must be known there too.
+    fn skipped_by_resumes(
+        &self,
+        sessions: &[Session],
+        service_of: &[u32],
+        exchanges: &[Exchange],
+    ) -> BTreeSet<(u32, Shape)> {
+        let mut skipped = BTreeSet::new();
+        for (session, &service) in sessions.iter().zip(service_of) {
+            for resume in &session.resumes {
+                let Some(exchange) = exchanges.get(resume.exchange as usize) else {
+                    continue;
+                };
+                let first = exchange.events.iter().find(|event| event.is_message());
+                let Some((cursor, first)) = exchange.cursor().zip(first.and_then(|event| event.id))
+                else {
+                    continue;
+                };
+                let (a, b) = (Parts::of(cursor), Parts::of(exchange.text(first)));
+                let place = (service, a.shape());
+                let Some(learnt) = self.shapes.get(&place).filter(|_| place.1 == b.shape()) else {
+                    continue;
+                };
+                let (from, to) = (stand(&a, learnt), stand(&b, learnt));
+                let apart = to
+                    .number
+                    .zip(from.number)
+                    .and_then(|(to, from)| to.minus(&from));
+                if from.key == to.key && apart.is_some_and(|apart| apart > 1) {
+                    skipped.insert(place);
+                }
+            }
+        }
+        skipped
+    }
+
     /// A jump whose missing numbers another stream of the session brought (or another session,
     /// where no id occurs in two) is no counter-example.
     fn judge_jumps(
         &mut self,
         jumps: &[Jump],
+        skipped: BTreeSet<(u32, Shape)>,
         sessions: &[Session],
         service_of: &[u32],
         exchanges: &[Exchange],
     ) {
-        if jumps.is_empty() {
-            return;
-        }
         let mut numbers: BTreeMap<(u32, Shape), Numbers> = jumps
             .iter()
-            .map(|jump| ((jump.service, jump.shape.clone()), Numbers::default()))
+            .map(|jump| (jump.service, jump.shape.clone()))
+            .chain(skipped)
+            .map(|place| (place, Numbers::default()))
             .collect();
+        if numbers.is_empty() {
+            return;
+        }
         for (index, (session, &service)) in sessions.iter().zip(service_of).enumerate() {
             for segment in &session.segments {
                 let Some(exchange) = exchanges.get(segment.exchange as usize) else {
@@ -263,7 +334,7 @@ impl Orders {
         }
         for (place, numbers) in numbers {
             if !numbers.in_two_sessions {
-                self.wide.insert(place, numbers.of_service);
+                self.wide.insert(place, numbers.wide());
             }
         }
     }
@@ -304,7 +375,7 @@ struct Jump {
 #[derive(Default)]
 struct Numbers {
     of_session: BTreeMap<(usize, Box<str>), BTreeSet<u128>>,
-    of_service: BTreeSet<u128>,
+    of_service: BTreeMap<Box<str>, BTreeSet<u128>>,
     /// Which session a number was first seen in; two sessions with one number end the sharing.
     owner: HashMap<(Box<str>, u128), usize, RandomState>,
     in_two_sessions: bool,
@@ -314,11 +385,31 @@ impl Numbers {
     fn add(&mut self, session: usize, key: Box<str>, number: u128) {
         let owner = *self.owner.entry((key.clone(), number)).or_insert(session);
         self.in_two_sessions |= owner != session;
-        self.of_service.insert(number);
+        match self.of_service.get_mut(&key) {
+            Some(numbers) => {
+                numbers.insert(number);
+            }
+            None => {
+                self.of_service
+                    .insert(key.clone(), BTreeSet::from([number]));
+            }
+        }
         self.of_session
             .entry((session, key))
             .or_default()
             .insert(number);
+    }
+
+    fn wide(self) -> BTreeMap<Box<str>, Wide> {
+        let mut sessions: BTreeMap<Box<str>, usize> = BTreeMap::new();
+        for (_, key) in self.of_session.into_keys() {
+            *sessions.entry(key).or_default() += 1;
+        }
+        let counter = |(key, numbers)| {
+            let sessions = sessions.get(&key).copied().unwrap_or(0);
+            (key, Wide { numbers, sessions })
+        };
+        self.of_service.into_iter().map(counter).collect()
     }
 
     fn fill(&self, jump: &Jump) -> bool {
@@ -331,7 +422,7 @@ impl Numbers {
         self.of_session
             .get(&(jump.session, jump.key.clone()))
             .is_some_and(between)
-            || !self.in_two_sessions && between(&self.of_service)
+            || !self.in_two_sessions && self.of_service.get(&jump.key).is_some_and(between)
     }
 }
 

@@ -41,6 +41,26 @@ pub(super) fn patience(retry: Option<u32>) -> Span {
     PATIENCE.max(doubled)
 }
 
+/// Since when an open segment of a stream has been silent: a later resume of the stream took its
+/// place, and it brought nothing any more. `None` while it may still bring something.
+/// `last_resume` is the time of the stream's last.
+#[must_use]
+pub(super) fn silent_since(
+    segment: &Exchange,
+    last_resume: Option<Timestamp>,
+) -> Option<Timestamp> {
+    let last = segment.events.last().map(|event| event.time);
+    let superseded =
+        last_resume.is_some_and(|at| at > segment.time() && last.is_none_or(|last| last <= at));
+    (segment.is_open() && superseded).then(|| {
+        segment
+            .end
+            .last_acknowledged
+            .or(last)
+            .unwrap_or(segment.time())
+    })
+}
+
 /// Whether the response that a stream owes may yet come: a segment of it is open, the last was seen
 /// less than the patience before the evidence ends, or a hole covers one, or an answer whose request
 /// is lost may be one. `resumes` are the stream's, indices into the session's.
@@ -59,22 +79,25 @@ pub(super) fn stream_pending(
             .iter()
             .filter_map(|&segment| session.exchange(segment, exchanges))
     };
-    let answers = resumes
-        .iter()
-        .filter_map(|&index| session.resumes.get(index as usize))
-        .filter_map(|resume| exchanges.get(resume.exchange as usize));
+    let answers = || {
+        resumes
+            .iter()
+            .filter_map(|&index| session.resumes.get(index as usize))
+            .filter_map(|resume| exchanges.get(resume.exchange as usize))
+    };
+    let last_resume = answers().map(Exchange::time).max();
+    let silent = |exchange: &Exchange| silent_since(exchange, last_resume);
     let retry = segments()
         .flat_map(|exchange| &exchange.events)
         .filter_map(|event| event.retry)
         .next_back();
     let last = segments()
-        .chain(answers.clone())
-        .map(|exchange| exchange.end.time)
+        .chain(answers())
+        .map(|exchange| silent(exchange).unwrap_or(exchange.end.time))
         .max();
-    segments().any(|exchange| exchange.is_open() || exchange.body_has_hole())
-        || answers
-            .clone()
-            .any(|exchange| exchange.has_hole(Part::ResponseHead) || exchange.is_open())
+    let open = |exchange: &Exchange| exchange.is_open() && silent(exchange).is_none();
+    segments().any(|exchange| open(exchange) || exchange.body_has_hole())
+        || answers().any(|exchange| exchange.has_hole(Part::ResponseHead) || open(exchange))
         || last.is_some_and(|last| window.left_after(last) < patience(retry))
         || gaps
             .headless

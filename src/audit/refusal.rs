@@ -2,11 +2,11 @@
 //! one code").
 
 use crate::model::{
-    case::{Refusal, RefusalKind},
-    event::Event,
+    case::{Fork, Refusal, RefusalKind, ResumeCase},
     exchange::{Answer, EndCause, Exchange},
     session::Session,
     time::{Span, Timestamp},
+    verdict::Verdict,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -159,10 +159,11 @@ pub fn refusals(
     session: &Session,
     exchanges: &[Exchange],
     neighbours: &Neighbours<'_>,
+    resumes: &[ResumeCase],
     incarnation_at: &dyn Fn(Timestamp) -> u32,
 ) -> Vec<Refusal> {
     let steps = steps(session, exchanges, Some(neighbours));
-    let outlook = Outlook::of(&steps, session, exchanges);
+    let outlook = Outlook::of(&steps, session, exchanges, resumes);
     let deleted = deleted_at(session, exchanges);
     let mut runs: Vec<Refusal> = Vec::new();
     let mut open: Option<RefusalKind> = None;
@@ -208,7 +209,13 @@ pub fn refusals(
             }
         }
     }
-    runs.extend(revived_after_delete(&steps, deleted, incarnation_at, &runs));
+    // A fork tells more: a log to judge by.
+    let forked = resumes
+        .iter()
+        .any(|resume| resume.fork == Some(Fork::Revived));
+    if !forked {
+        runs.extend(revived_after_delete(&steps, deleted, incarnation_at, &runs));
+    }
     runs.sort_by_key(|run| run.time);
     runs
 }
@@ -318,12 +325,15 @@ struct Outlook<'s, 'a> {
     /// The last success that is no DELETE, and the last one of another cursor (or none).
     last_alive: Option<usize>,
     last_alive_of_another: Option<usize>,
+    first_post: Option<usize>,
     last_post: Option<usize>,
-    /// The last success of a resume that brought a message.
+    /// The last resume that went on with the log, and the last that forked.
     last_log: Option<usize>,
+    last_fork: Option<usize>,
     first_stream: Option<usize>,
     served_cursors: BTreeSet<&'a str>,
-    plain_refused: bool,
+    /// Whether a request without cursor is refused in the run without success around each step.
+    plain_refused: Vec<bool>,
     posts_refused: bool,
     /// When segments opened, with the latest end so far.
     open: Vec<(Timestamp, Timestamp)>,
@@ -334,9 +344,19 @@ struct Outlook<'s, 'a> {
 }
 
 impl<'s, 'a> Outlook<'s, 'a> {
-    fn of(steps: &'s [Step<'a>], session: &Session, exchanges: &[Exchange]) -> Self {
+    fn of(
+        steps: &'s [Step<'a>],
+        session: &Session,
+        exchanges: &[Exchange],
+        resumes: &[ResumeCase],
+    ) -> Self {
         let is_success = |step: &Step<'_>| step.outcome == Outcome::Success;
         let is_refused = |step: &&Step<'_>| step.outcome == Outcome::Refused;
+        let is_post = |step: &Step<'_>| is_success(step) && step.exchange.method() == "POST";
+        let verdict = |step: &Step<'_>| {
+            let index = (step.resume? as usize).checked_sub(1)?;
+            Some(resumes.get(index)?.row.verdict)
+        };
         let alive = |step: &Step<'_>| is_success(step) && step.exchange.method() != "DELETE";
         let last_alive = steps.iter().rposition(&alive);
         let its_cursor = last_alive
@@ -351,14 +371,17 @@ impl<'s, 'a> Outlook<'s, 'a> {
             last_alive_of_another: steps
                 .iter()
                 .rposition(|step| alive(step) && step.exchange.cursor() != its_cursor),
-            last_post: steps
-                .iter()
-                .rposition(|step| is_success(step) && step.exchange.method() == "POST"),
+            first_post: steps.iter().position(is_post),
+            last_post: steps.iter().rposition(is_post),
             last_log: steps.iter().rposition(|step| {
-                is_success(step)
-                    && step.exchange.cursor().is_some()
-                    && step.exchange.events.iter().any(Event::is_message)
+                matches!(
+                    verdict(step),
+                    Some(Verdict::Continued | Verdict::Replayed | Verdict::Lossy)
+                )
             }),
+            last_fork: steps
+                .iter()
+                .rposition(|step| verdict(step) == Some(Verdict::Forked)),
             first_stream: steps.iter().position(|step| {
                 step.exchange.method() == "GET" && step.exchange.is_event_stream()
             }),
@@ -368,9 +391,15 @@ impl<'s, 'a> Outlook<'s, 'a> {
                 .filter_map(|step| step.exchange.cursor())
                 .collect(),
             plain_refused: steps
-                .iter()
-                .filter(is_refused)
-                .any(|step| step.exchange.cursor().is_none()),
+                .split_inclusive(is_success)
+                .flat_map(|run| {
+                    let refused = run.iter().filter(is_refused);
+                    let plain = refused
+                        .into_iter()
+                        .any(|step| step.exchange.cursor().is_none());
+                    std::iter::repeat_n(plain, run.len())
+                })
+                .collect(),
             posts_refused: steps
                 .iter()
                 .filter(is_refused)
@@ -436,16 +465,20 @@ impl<'s, 'a> Outlook<'s, 'a> {
             } else {
                 lives_after
             };
-            // Requests without a cursor that are refused too speak for another cause.
-            if others && !self.served_cursors.contains(cursor) && !self.plain_refused {
+            // Requests without a cursor that are refused in the same run speak for another cause.
+            let plain_refused = self.plain_refused.get(index).copied().unwrap_or(false);
+            if others && !self.served_cursors.contains(cursor) && !plain_refused {
                 return Some(RefusalKind::Cursor);
             }
         }
         let quiet_get =
             step.exchange.method() == "GET" && matches!(step.exchange.status(), Some(400 | 409));
         if quiet_get {
-            // While POSTs succeed: afterwards too, or the session was simply gone.
-            let posts_succeed = is_after(self.last_post);
+            // While POSTs succeed: afterwards too, or the session was simply gone. Where the words say
+            // nothing of the session, nobody said that it was.
+            let posts_succeed = is_after(self.last_post)
+                || step.outcome == Outcome::Conflict
+                    && self.first_post.is_some_and(|first| first < index);
             let served = self.first_stream.is_some_and(|first| first < index);
             let conflict =
                 step.exchange.status() == Some(409) || posts_succeed && !self.posts_refused;
@@ -475,11 +508,12 @@ impl<'s, 'a> Outlook<'s, 'a> {
                 (Some(last), Some(next)) => next.since(last) < BETWEEN_SUCCESSES,
                 _ => false,
             };
-            return Some(if close || is_after(self.last_log) {
-                RefusalKind::Misrouted
-            } else {
-                RefusalKind::Revived
-            });
+            return match (close || is_after(self.last_log), is_after(self.last_fork)) {
+                (true, _) => Some(RefusalKind::Misrouted),
+                (false, false) => Some(RefusalKind::Revived),
+                // The log told: another one lives under the old id.
+                (false, true) => None,
+            };
         }
         if self.lost_with_its_connection(step.time, neighbours) {
             return Some(RefusalKind::LostOnDisconnect);

@@ -5,11 +5,11 @@ use crate::model::{
     analysis::RequestFates,
     exchange::Exchange,
     message::{MessageKind, PayloadHash},
-    session::{EventRef, Session, Stream},
+    session::{Session, Stream},
     time::Timestamp,
 };
 use foldhash::fast::RandomState;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// A request that a stream's POST carried.
 #[derive(Clone, Debug)]
@@ -20,7 +20,7 @@ pub struct Request<'a> {
     pub method: &'a str,
     /// Its progress token.
     pub progress_token: Option<&'a str>,
-    /// Its answers on the stream, in order of arrival.
+    /// Its answers: those on the stream, in order of arrival, and then strayed ones.
     pub answers: Vec<Reply<'a>>,
     /// The client cancelled it.
     pub cancelled: bool,
@@ -29,8 +29,6 @@ pub struct Request<'a> {
 /// An answer to a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Reply<'a> {
-    /// Where.
-    pub place: EventRef,
     /// When.
     pub time: Timestamp,
     /// Payload.
@@ -48,6 +46,7 @@ pub fn requests_of<'a>(
     exchanges: &'a [Exchange],
     stream: &Stream,
     cancelled: &Cancellations<'_>,
+    strays: &Strays<'a>,
 ) -> Vec<Request<'a>> {
     let Some(post) = stream
         .begun_by
@@ -74,6 +73,7 @@ pub fn requests_of<'a>(
         })
         .collect();
     answer(&mut requests, session, exchanges, stream);
+    strays.answer(&mut requests, session, stream, post.time());
     requests
 }
 
@@ -95,25 +95,112 @@ fn answer<'a>(
         let Some(exchange) = session.exchange(segment, exchanges) else {
             continue;
         };
-        for (index, event) in exchange.events.iter().enumerate() {
-            if !matches!(event.message, MessageKind::Response | MessageKind::Error) {
-                continue;
-            }
-            let asked = event.rpc_id.and_then(|id| by_id.get(exchange.text(id)));
-            for &request in asked.into_iter().flatten() {
+        for (id, reply) in replies_in(exchange) {
+            for &request in by_id.get(id).into_iter().flatten() {
                 if let Some(request) = requests.get_mut(request) {
-                    request.answers.push(Reply {
-                        place: EventRef {
-                            segment,
-                            event: u32::try_from(index).unwrap_or(u32::MAX),
-                        },
-                        time: event.time,
-                        hash: event.hash,
-                        delivered: event.delivered,
-                        event_id: event.id.filter(|id| id.len > 0).map(|id| exchange.text(id)),
-                    });
+                    request.answers.push(reply);
                 }
             }
+        }
+    }
+}
+
+/// Answers to requests on an exchange, with the requests' ids.
+fn replies_in(exchange: &Exchange) -> impl Iterator<Item = (&str, Reply<'_>)> {
+    exchange
+        .events
+        .iter()
+        .filter(|event| matches!(event.message, MessageKind::Response | MessageKind::Error))
+        .filter_map(|event| {
+            let reply = Reply {
+                time: event.time,
+                hash: event.hash,
+                delivered: event.delivered,
+                event_id: event.id.filter(|id| id.len > 0).map(|id| exchange.text(id)),
+            };
+            Some((exchange.text(event.rpc_id?), reply))
+        })
+}
+
+/// Answers where nobody would look for them: on another GET (the wrong channel, but no loss), or to
+/// a cursor of this session under another session's id.
+#[derive(Debug, Default)]
+pub struct Strays<'a> {
+    /// Answers on GETs by the request's id, with the exchange; in order of exchange.
+    replies: HashMap<&'a str, Vec<(u32, Reply<'a>)>, RandomState>,
+    /// The last exchange that asks under an id, and whether another one did.
+    asked: HashMap<&'a str, (u32, bool), RandomState>,
+}
+
+impl<'a> Strays<'a> {
+    /// Looks through a session.
+    #[must_use]
+    pub fn of(session: &Session, exchanges: &'a [Exchange]) -> Self {
+        let mut strays = Self::default();
+        let carried: BTreeSet<u32> = session
+            .segments
+            .iter()
+            .map(|segment| segment.exchange)
+            .chain(session.resumes.iter().map(|resume| resume.exchange))
+            .collect();
+        for number in carried {
+            let Some(exchange) = exchanges.get(number as usize) else {
+                continue;
+            };
+            if exchange.method() != "GET" {
+                continue;
+            }
+            for (id, reply) in replies_in(exchange) {
+                strays.replies.entry(id).or_default().push((number, reply));
+            }
+        }
+        for &number in &session.exchanges {
+            let request = exchanges
+                .get(number as usize)
+                .and_then(|exchange| exchange.request.as_ref());
+            let messages = request.into_iter().flat_map(|request| &request.messages);
+            for id in messages
+                .filter(|message| message.kind == MessageKind::Request)
+                .filter_map(|message| message.id.as_deref())
+            {
+                let (last, twice) = strays.asked.entry(id).or_insert((number, false));
+                *twice |= *last != number;
+                *last = number;
+            }
+        }
+        strays
+    }
+
+    /// Enters strayed answers to requests that got none on their stream; none where the session
+    /// uses the request's id twice.
+    fn answer(
+        &self,
+        requests: &mut [Request<'a>],
+        session: &Session,
+        stream: &Stream,
+        since: Timestamp,
+    ) {
+        let mut own: Option<BTreeSet<u32>> = None;
+        for request in requests {
+            let twice = self.asked.get(request.id).is_some_and(|(_, twice)| *twice);
+            if twice || request.answers.iter().any(|reply| reply.delivered) {
+                continue;
+            }
+            let Some(replies) = self.replies.get(request.id) else {
+                continue;
+            };
+            let own = own.get_or_insert_with(|| {
+                let segments = stream.segments.iter();
+                segments
+                    .filter_map(|&segment| Some(session.segments.get(segment as usize)?.exchange))
+                    .collect()
+            });
+            request.answers.extend(
+                replies
+                    .iter()
+                    .filter(|(number, reply)| !own.contains(number) && reply.time >= since)
+                    .map(|&(_, reply)| reply),
+            );
         }
     }
 }

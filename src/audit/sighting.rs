@@ -19,6 +19,10 @@ pub struct Seen {
     pub time: Timestamp,
     /// The payload.
     pub hash: PayloadHash,
+    /// The backend that brought it, when that keeps a log of its own.
+    pub backend: Option<u32>,
+    /// Whether it is a message.
+    pub message: bool,
     /// Whether the payload can be compared: a message, and one that no sanitizer removed.
     pub comparable: bool,
     /// Whether the client got it.
@@ -180,7 +184,9 @@ impl Index {
 /// Enters a sighting, unless one of its kind stands before it and came no later.
 fn enter(list: &mut Vec<Seen>, seen: Seen) -> bool {
     let new = !list.iter().any(|other| {
-        other.comparable == seen.comparable
+        other.backend == seen.backend
+            && other.message == seen.message
+            && other.comparable == seen.comparable
             && other.delivered == seen.delivered
             && other.place <= seen.place
             && other.time <= seen.time
@@ -209,6 +215,8 @@ mod tests {
                     incarnation: 1 + mixed / 3 % 2,
                     time: Timestamp::from_nanos(i64::from(number * 2 + mixed / 7 % 9)),
                     hash: PayloadHash(u128::from(mixed / 11 % 5)),
+                    backend: (mixed % 7 > 2).then_some(mixed / 13 % 2),
+                    message: mixed % 8 != 0,
                     comparable: mixed % 4 != 0,
                     delivered: mixed % 5 != 0,
                 }
@@ -229,8 +237,17 @@ mod tests {
         for scope in all.iter().flat_map(Scope::all_of) {
             for time in (0..150).step_by(7).map(Timestamp::from_nanos) {
                 for hash in (0..6).map(PayloadHash) {
-                    let counts = |seen: &&Seen| seen.delivered && seen.time <= time;
+                    let counts = |seen: &&Seen| {
+                        seen.delivered && seen.time <= time && seen.backend != Some(1)
+                    };
                     let plain = || all.iter().filter(|seen| scope.holds(seen)).filter(counts);
+                    assert_eq!(
+                        indexed
+                            .within(scope)
+                            .filter(counts)
+                            .any(|seen| seen.message),
+                        plain().any(|seen| seen.message)
+                    );
                     let other = |seen: &Seen| seen.comparable && seen.hash != hash;
                     assert_eq!(
                         indexed.within(scope).filter(counts).any(other),
@@ -277,6 +294,8 @@ mod tests {
                 incarnation: 1,
                 time: Timestamp::from_nanos(i64::from(event)),
                 hash: PayloadHash(1),
+                backend: None,
+                message: true,
                 comparable: true,
                 delivered: true,
             })

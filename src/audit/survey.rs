@@ -3,7 +3,7 @@
 
 use super::{
     owed::{self, Gaps},
-    request::{self, Request},
+    request::{self, Request, Strays},
 };
 use crate::model::{
     exchange::{EndCause, Exchange, Window},
@@ -35,6 +35,8 @@ struct OfStream<'a> {
     delivered: Arrivals<()>,
     retries: Arrivals<u32>,
     resumes: Vec<u32>,
+    /// When the last of them was asked.
+    last_resume: Option<Timestamp>,
 }
 
 /// Messages with and without an id up to each segment, by its opening.
@@ -164,6 +166,7 @@ impl<'a> Survey<'a> {
             }
         }
         let cancelled = request::cancellations(session, exchanges);
+        let strays = Strays::of(session, exchanges);
         for (stream, resumes) in session.streams.iter().zip(resumes) {
             let pending = owed::stream_pending(session, exchanges, stream, &resumes, window, gaps);
             survey.streams.push(OfStream {
@@ -173,7 +176,13 @@ impl<'a> Survey<'a> {
                         .is_some_and(Exchange::body_has_hole)
                 }),
                 pending,
-                requests: request::requests_of(session, exchanges, stream, &cancelled),
+                requests: request::requests_of(session, exchanges, stream, &cancelled, &strays),
+                last_resume: resumes
+                    .iter()
+                    .filter_map(|&index| session.resumes.get(index as usize))
+                    .filter_map(|resume| exchanges.get(resume.exchange as usize))
+                    .map(Exchange::time)
+                    .max(),
                 resumes,
                 ..OfStream::default()
             });
@@ -290,7 +299,15 @@ impl<'a> Survey<'a> {
         self.stream(stream).is_some_and(|stream| stream.pending)
     }
 
-    /// The requests of the POST that began a stream, with their answers on it.
+    /// Since when an open segment of a stream has been silent, a later resume having taken its
+    /// place; `None` while it may still bring something.
+    #[must_use]
+    pub fn silent_since(&self, stream: u32, segment: &Exchange) -> Option<Timestamp> {
+        let last_resume = self.stream(Some(stream))?.last_resume;
+        owed::silent_since(segment, last_resume)
+    }
+
+    /// The requests of the POST that began a stream, with their answers.
     #[must_use]
     pub fn requests(&self, stream: Option<u32>) -> &[Request<'a>] {
         self.stream(stream)

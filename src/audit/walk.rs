@@ -3,6 +3,8 @@
 
 use super::{
     Judged,
+    backend::Backends,
+    crossing::Crossings,
     judge::{Bench, Decision},
     ledger::{Ledger, differs},
     order::Orders,
@@ -15,9 +17,12 @@ use super::{
 };
 use crate::model::{
     analysis::Resume,
-    case::{DroppedCursor, Fork, LostRequest, Minted, ResumeCase, Reuse, SessionCase},
+    case::{
+        CrossedEvent, DroppedCursor, Fork, LostRequest, Minted, ResumeCase, Reuse, SessionCase,
+    },
     event::Event,
     exchange::{Answer, EndCause, Exchange, Window},
+    message::MessageKind,
     session::{Resumption, Session, Stream},
     time::Timestamp,
     verdict::{Confidence, Verdict},
@@ -38,6 +43,12 @@ pub(super) struct Room<'a> {
     pub(super) exchanges: &'a [Exchange],
     /// The order of ids.
     pub(super) orders: &'a Orders,
+    /// The service's backends.
+    pub(super) backends: &'a Backends,
+    /// Ids that several of its sessions saw.
+    pub(super) crossings: &'a Crossings<'a>,
+    /// The session's index.
+    pub(super) index: u32,
     /// The span of the evidence.
     pub(super) window: Window,
     /// No hole and no lost head on any connection of the service.
@@ -69,7 +80,13 @@ impl<'r, 'a> Walk<'r, 'a> {
     pub(super) fn new(room: &'r Room<'a>) -> Self {
         Self {
             room,
-            ledger: Ledger::new(room.session, room.service, room.exchanges, room.orders),
+            ledger: Ledger::new(
+                room.session,
+                room.service,
+                room.exchanges,
+                room.orders,
+                room.backends,
+            ),
             survey: Survey::of(room.session, room.exchanges, room.window, &room.gaps),
             latest: 1,
             began: Vec::new(),
@@ -118,7 +135,7 @@ impl<'r, 'a> Walk<'r, 'a> {
             let segment = segments.get(&number).copied();
             match resumes.get(&number) {
                 Some(resumption) => self.resume(resumption, exchange),
-                None => self.pass(segment, exchange),
+                None => self.pass(number, segment, exchange),
             }
             self.note_gone(exchange);
         }
@@ -150,8 +167,11 @@ impl<'r, 'a> Walk<'r, 'a> {
 
     // --- exchanges that are no resume ---------------------------------------------------------
 
-    fn pass(&mut self, segment: Option<u32>, exchange: &'a Exchange) {
+    fn pass(&mut self, number: u32, segment: Option<u32>, exchange: &'a Exchange) {
         self.note_minted(exchange);
+        if segment.is_some() {
+            self.note_crossing(number, exchange, None);
+        }
         let Some(segment) = segment else {
             if exchange.answer() == Answer::Success {
                 self.note_nonce(exchange, self.latest);
@@ -181,6 +201,7 @@ impl<'r, 'a> Walk<'r, 'a> {
     }
 
     fn contradicts_latest(&self, exchange: &'a Exchange) -> Option<&'a Event> {
+        let backend = self.ledger.backend(exchange);
         exchange.events.iter().find(|event| {
             let Some(id) = event.id.filter(|id| id.len > 0).map(|id| exchange.text(id)) else {
                 return false;
@@ -189,10 +210,13 @@ impl<'r, 'a> Walk<'r, 'a> {
             standing.number.is_some()
                 && self
                     .ledger
-                    .shares_counter(self.latest, &standing.key, Some(event.time))
+                    .shares_counter(self.latest, backend, &standing.key, Some(event.time))
                 && self.ledger.seen(id).is_some_and(|seen| {
-                    seen.within(Scope::incarnation(self.latest))
-                        .any(|seen| seen.time < event.time && differs(seen, event))
+                    seen.within(Scope::incarnation(self.latest)).any(|seen| {
+                        seen.time < event.time
+                            && differs(seen, event)
+                            && !self.ledger.apart(seen.backend, backend)
+                    })
                 })
         })
     }
@@ -260,6 +284,26 @@ impl<'r, 'a> Walk<'r, 'a> {
         }
     }
 
+    /// Events that were another session's first.
+    fn note_crossing(&mut self, number: u32, exchange: &Exchange, resume: Option<u32>) {
+        let Some(found) = self.room.crossings.find(self.room.index, number, exchange) else {
+            return;
+        };
+        self.case.crossings.push(CrossedEvent {
+            id: found.id,
+            from: found.session,
+            resume,
+            time: exchange
+                .events
+                .first()
+                .map_or(exchange.time(), |event| event.time),
+            place: exchange.place,
+            client: exchange.client.clone(),
+            server: exchange.server.clone(),
+            incarnation: self.latest,
+        });
+    }
+
     fn note_minted(&mut self, exchange: &Exchange) {
         let asked = exchange
             .request
@@ -276,6 +320,7 @@ impl<'r, 'a> Walk<'r, 'a> {
             || given == self.case.id
             || given.is_empty()
             || exchange.is_initialize()
+            || exchange.method() == "DELETE"
             || exchange.answer() != Answer::Success
         {
             return;
@@ -317,6 +362,7 @@ impl<'r, 'a> Walk<'r, 'a> {
         self.note_fates(&mut case, resumption, exchange);
         let replayed = decision.verdict == Verdict::Replayed;
         self.case.resumes.push(case);
+        self.note_crossing(resumption.exchange, exchange, Some(number));
         if let Some(segment) = resumption.segment {
             let incarnation = after.unwrap_or(decision.incarnation);
             self.note_nonce(exchange, incarnation);
@@ -338,6 +384,15 @@ impl<'r, 'a> Walk<'r, 'a> {
             start_seen: !self.room.session.issued_by.is_empty(),
             service_whole: self.room.service_whole,
             gone_before: self.gone,
+            crossing: self
+                .room
+                .exchanges
+                .get(resumption.exchange as usize)
+                .and_then(|exchange| {
+                    self.room
+                        .crossings
+                        .find(self.room.index, resumption.exchange, exchange)
+                }),
             nonce: self.nonces.get(&incarnation).copied(),
             latest: self.latest,
         }
@@ -369,13 +424,15 @@ impl<'r, 'a> Walk<'r, 'a> {
             Verdict::Continued | Verdict::Replayed | Verdict::Lossy => Some(decision.incarnation),
             Verdict::Forked if decision.fork == Some(Fork::OtherSession) => None,
             Verdict::Forked => {
+                let backend = self.ledger.backend(exchange);
                 let contradicted = exchange.events.iter().any(|event| {
                     event
                         .id
                         .and_then(|id| self.ledger.seen(exchange.text(id)))
                         .is_some_and(|seen| {
-                            seen.within(Scope::incarnation(self.latest))
-                                .any(|seen| differs(seen, event))
+                            seen.within(Scope::incarnation(self.latest)).any(|seen| {
+                                differs(seen, event) && !self.ledger.apart(seen.backend, backend)
+                            })
                         })
                 });
                 if self.latest == decision.incarnation || contradicted {
@@ -460,6 +517,7 @@ impl<'r, 'a> Walk<'r, 'a> {
             self.room.session,
             self.room.exchanges,
             &self.room.neighbours,
+            &self.case.resumes,
             &incarnation_at,
         );
         self.case.lost = self.lost_requests();
@@ -496,7 +554,7 @@ impl<'r, 'a> Walk<'r, 'a> {
             let number = u32::try_from(index).unwrap_or(u32::MAX);
             let last = self.survey.resumes(Some(number)).last().copied();
             let came_back = last.and_then(|last| session.resumes.get(last as usize));
-            let Some(cut) = self.cut_of(stream, came_back) else {
+            let Some(cut) = self.cut_of(number, stream, came_back) else {
                 continue;
             };
             let last = last.and_then(|last| self.case.resumes.get(last as usize));
@@ -536,7 +594,7 @@ impl<'r, 'a> Walk<'r, 'a> {
 
     /// The last cut of a stream: an end by the server or the network, or by a client that came back
     /// for it.
-    fn cut_of(&self, stream: &Stream, came_back: Option<&Resumption>) -> Option<Cut> {
+    fn cut_of(&self, number: u32, stream: &Stream, came_back: Option<&Resumption>) -> Option<Cut> {
         let session = self.room.session;
         let last_attempt = came_back
             .and_then(|resume| self.room.exchanges.get(resume.exchange as usize))
@@ -545,23 +603,28 @@ impl<'r, 'a> Walk<'r, 'a> {
             .segments
             .iter()
             .filter_map(|&segment| session.exchange(segment, self.room.exchanges))
-            .filter(|exchange| match exchange.end.cause {
+            .filter_map(|exchange| match exchange.end.cause {
                 EndCause::ServerFin
                 | EndCause::ServerRst
                 | EndCause::StreamEnd
                 | EndCause::Goaway
-                | EndCause::Silent => true,
+                | EndCause::Silent => Some(exchange.end.time),
                 EndCause::ClientFin
                 | EndCause::ClientRst
                 | EndCause::StreamReset
                 | EndCause::Unknown => {
-                    last_attempt.is_some_and(|at| at >= exchange.time() && at != exchange.time())
+                    let back = last_attempt.is_some_and(|at| at > exchange.time());
+                    // Where the server was still answering, the client's end was no word of its
+                    // that it wants the answer no more.
+                    let answered = exchange.events.iter().any(|event| {
+                        !event.delivered
+                            && matches!(event.message, MessageKind::Response | MessageKind::Error)
+                    });
+                    (back || answered).then_some(exchange.end.time)
                 }
-                EndCause::CaptureEnd => false,
+                EndCause::CaptureEnd => self.survey.silent_since(number, exchange),
             })
-            .map(|exchange| Cut {
-                time: exchange.end.time,
-            })
+            .map(|time| Cut { time })
             .max_by_key(|cut| cut.time)
     }
 

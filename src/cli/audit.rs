@@ -7,7 +7,7 @@ use super::{
 };
 use clap::{Args, ValueEnum};
 use forkscope::{
-    model::{analysis::Analysis, time::Span, verdict::Severity},
+    model::{analysis::Analysis, verdict::Severity},
     pipeline::Options,
     report::{self, Report},
 };
@@ -35,9 +35,6 @@ pub(crate) struct Audit {
     /// With -o: events.csv too
     #[arg(long, requires = "out")]
     events: bool,
-    /// Incident window: cuts of several sessions this close belong together
-    #[arg(long, value_name = "DUR", default_value = "2s", value_parser = values::duration)]
-    window: Span,
     /// Exit 2 when no session could be read (a capture of TLS without keys)
     #[arg(long)]
     require_sessions: bool,
@@ -79,7 +76,6 @@ pub(crate) fn run(audit: &Audit, color: Color) -> anyhow::Result<u8> {
     let options = Options {
         incarnation_header: audit.incarnation_header.clone(),
         backend_headers: audit.backend_header.clone(),
-        window: audit.window,
         ..audit.reading.options()
     };
     let analysis = audit.reading.run(&options)?;

@@ -1,6 +1,6 @@
 //! `forkscope explain`: what a finding means.
 
-use super::{Color, FINE, USAGE, complain, output};
+use super::{Color, FINE, USAGE, complain, output, width};
 use clap::Args;
 use forkscope::{
     finding::{ALL, Rule},
@@ -21,7 +21,7 @@ pub(crate) struct Explain {
 
 /// Runs the command.
 pub(crate) fn run(explain: &Explain, color: Color) -> anyhow::Result<u8> {
-    let mut page = Page::new(WIDTH, color.wanted());
+    let mut page = Page::new(width(), color.wanted());
     match &explain.code {
         None => list(ALL, &mut page),
         Some(code) => match ALL.iter().find(|rule| rule.code == code) {
@@ -110,9 +110,6 @@ fn distance(a: &str, b: &str) -> usize {
     }
     row.last().copied().unwrap_or_default()
 }
-
-/// Columns that the text is broken for.
-const WIDTH: usize = 80;
 
 /// Letters of a code that are looked at.
 const LONGEST: usize = 64;

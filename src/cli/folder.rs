@@ -19,6 +19,11 @@ pub(crate) fn write<'r>(
     style: &Style,
 ) -> anyhow::Result<()> {
     let naming = || format!("{}: cannot write reports", folder.display());
+    if folder.exists() && !folder.is_dir() {
+        // The system would say that it exists.
+        let error = anyhow::Error::from(io::Error::from(io::ErrorKind::NotADirectory));
+        return Err(error).with_context(naming);
+    }
     fs::create_dir_all(folder).with_context(naming)?;
     for report in reports {
         write_file(folder, report, analysis, style)

@@ -114,6 +114,19 @@ impl Color {
     }
 }
 
+/// Columns to break text for: `COLUMNS` where it is set, else the terminal's, else 80.
+pub(crate) fn width() -> usize {
+    let asked = std::env::var("COLUMNS").ok();
+    asked
+        .and_then(|columns| columns.parse().ok())
+        .or_else(|| {
+            let (columns, _) = terminal_size::terminal_size_of(io::stdout())?;
+            Some(usize::from(columns.0))
+        })
+        .filter(|&columns| columns > 0)
+        .unwrap_or(80)
+}
+
 /// How times are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Time {

@@ -1,16 +1,13 @@
 //! What to read and how: the flags that every reading command has.
 
-use super::{Time, complain, progress, values};
+use super::{Time, complain, progress, values, width};
 use anyhow::Context;
 use clap::Args;
 use forkscope::{
     limits::Limits,
     model::analysis::{Analysis, Input},
     pipeline::{self, Options},
-    report::{
-        Style,
-        escape::{escape, escape_name_to},
-    },
+    report::{Style, escape::escape_name_to},
 };
 
 /// What to read and how.
@@ -73,8 +70,8 @@ impl Reading {
         Style {
             time: self.time.into(),
             color,
+            width: width(),
             verbose,
-            ..Style::default()
         }
     }
 
@@ -89,6 +86,9 @@ impl Reading {
             for line in troubles(input) {
                 complain(&line);
             }
+        }
+        if !self.server.is_empty() && analysis.exchanges.is_empty() {
+            complain("no HTTP exchange is with a server that --server names");
         }
         Ok(analysis)
     }
@@ -107,10 +107,12 @@ fn troubles(input: &Input) -> impl Iterator<Item = String> {
     let damaged = Some(&input.damaged).filter(|damage| !damage.is_empty());
     let troubles = [input.unreadable.as_ref(), damaged];
     troubles.into_iter().flatten().map(move |why| {
-        let why = escape(why);
+        // It quotes bytes of the input in an escaped form already: backslashes stay.
+        let mut reason = String::new();
+        escape_name_to(why, &mut reason);
         // Errors of the system already come with the name.
-        let why = why.strip_prefix(&format!("{name}: ")).unwrap_or(&why);
-        format!("{name}: {why}")
+        let reason = reason.strip_prefix(&format!("{name}: ")).unwrap_or(&reason);
+        format!("{name}: {reason}")
     })
 }
 
@@ -156,13 +158,16 @@ mod tests {
         let input = Input {
             name: "a\n.pcap".to_owned(),
             unreadable: Some("a\n.pcap: no such file".to_owned()),
-            damaged: "offset 40: cut".to_owned(),
+            damaged: r#"offset 40: starts with "\x7f""#.to_owned(),
             ..Input::default()
         };
         let lines: Vec<_> = troubles(&input).collect();
         assert_eq!(
             lines,
-            ["a\\n.pcap: no such file", "a\\n.pcap: offset 40: cut"]
+            [
+                r"a\n.pcap: no such file",
+                r#"a\n.pcap: offset 40: starts with "\x7f""#
+            ]
         );
     }
 }

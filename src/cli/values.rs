@@ -1,25 +1,5 @@
 //! Values of flags that are more than a word.
 
-use forkscope::model::time::Span;
-
-/// A length of time: a number with a unit, `500ms`, `2s`, `1.5m`, `1h`.
-pub(crate) fn duration(text: &str) -> Result<Span, String> {
-    let (number, unit) = split_unit(text);
-    let nanos: u64 = match unit {
-        "ns" => 1,
-        "us" | "µs" => 1_000,
-        "ms" => 1_000_000,
-        "s" => 1_000_000_000,
-        "m" | "min" => 60_000_000_000,
-        "h" => 3_600_000_000_000,
-        _ => return Err("a number with a unit, such as 500ms, 2s or 1m".to_owned()),
-    };
-    scaled(number, nanos)
-        .and_then(|nanos| i64::try_from(nanos).ok())
-        .map(Span::from_nanos)
-        .ok_or_else(|| "a number with a unit, such as 500ms, 2s or 1m".to_owned())
-}
-
 /// A size: a number with a unit, `512M`, `2G`, `1.5GiB`; all units are powers of 1024.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     let (number, unit) = split_unit(text);
@@ -102,27 +82,6 @@ const SMALLEST: u64 = 1 << 20;
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn reads_durations() {
-        assert_eq!(duration("2s"), Ok(Span::from_secs(2)));
-        assert_eq!(duration("500ms"), Ok(Span::from_millis(500)));
-        assert_eq!(duration("1m"), Ok(Span::from_secs(60)));
-        assert_eq!(duration("1.5h"), Ok(Span::from_secs(5_400)));
-        for wrong in [
-            "",
-            "2",
-            "s",
-            "-1s",
-            "1.s",
-            "1..5s",
-            "2 s",
-            "99999999999h",
-            "1d",
-        ] {
-            assert!(duration(wrong).is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn reads_sizes() {

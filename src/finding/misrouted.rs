@@ -62,10 +62,16 @@ fn check(case: &SessionCase, out: &mut Findings<'_>) {
             Severity::Warning,
             Confidence::High,
             "status",
-            format!(
-                "refused with {} {} times between successes: another replica answered",
-                run.status, run.count
-            ),
+            match run.count {
+                1 => format!(
+                    "refused with {} between successes: another replica answered",
+                    run.status
+                ),
+                count => format!(
+                    "refused with {} {count} times between successes: another replica answered",
+                    run.status
+                ),
+            },
         );
     }
 }

@@ -34,6 +34,7 @@ macro_rules! finding {
     };
 }
 
+mod cross_session_delivery;
 mod cursor_dropped;
 mod cursor_ignored;
 mod cursor_refused;
@@ -91,6 +92,7 @@ pub static ALL: &[&Rule] = &[
     &missing_id::RULE,
     &unknown_session_allocation::RULE,
     &event_id_reused::RULE,
+    &cross_session_delivery::RULE,
     &ids_skipped::RULE,
     &cursor_ignored::RULE,
     &cursor_dropped::RULE,

@@ -366,7 +366,10 @@ impl Found {
             }
         }
         if !captures && self.errors.len() == errors {
-            let error = Error::new(format!("no captures in {}", root.display()));
+            let error = Error::new(format!(
+                "cannot read {}: no captures in this folder",
+                root.display()
+            ));
             self.errors.push((root.display().to_string(), error));
         }
     }
@@ -674,7 +677,10 @@ mod tests {
         let names: Vec<_> = errors.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, [&missing, &empty]);
         assert!(errors[0].1.to_string().contains(&missing));
-        assert_eq!(errors[1].1.to_string(), format!("no captures in {empty}"));
+        assert_eq!(
+            errors[1].1.to_string(),
+            format!("cannot read {empty}: no captures in this folder")
+        );
     }
 
     #[cfg(unix)]

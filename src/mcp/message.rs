@@ -673,6 +673,10 @@ fn words(text: &str) -> Vec<String> {
 fn subject_of_text(text: &str) -> Subject {
     let end = text.floor_char_boundary(SPOKEN);
     let words = words(text.get(..end).unwrap_or_default());
+    // What already exists, or is already connected, is not missing.
+    if !named(&words, ALIVE).is_empty() {
+        return Subject::Unknown;
+    }
     let session = named(&words, SESSION);
     let cursor = named(&words, CURSOR);
     match (session.first(), cursor.first()) {
@@ -828,6 +832,19 @@ pub const SESSION: &[&[&str]] = &[
     &["not", "yet", "initialized"],
     &["uninitialized"],
     &["before", "initialization"],
+];
+
+/// How a text says that there is one already: "session already exists" (mcp-go, to a second GET).
+const ALIVE: &[&[&str]] = &[
+    &["already", "exists"],
+    &["already", "open"],
+    &["already", "opened"],
+    &["already", "connected"],
+    &["already", "active"],
+    &["already", "in", "use"],
+    &["already", "has"],
+    &["already", "established"],
+    &["already", "initialized"],
 ];
 
 /// How a text speaks of the cursor, cut into words as in [`SESSION`].

@@ -1,6 +1,7 @@
-//! Exchanges → sessions: JSON-RPC messages, protocol revisions, grouping, streams.
+//! Exchanges → sessions: JSON-RPC messages, protocol revisions, grouping, streams, vantages.
 
 pub mod message;
 pub mod revision;
 pub mod session;
 pub mod stream;
+pub mod vantage;

@@ -71,7 +71,10 @@ fn answering_sessions(grouping: &Grouping, exchanges: &[Exchange]) -> Elsewhere 
     }
     let mut elsewhere = Elsewhere::new();
     for (number, exchange) in exchanges.iter().enumerate() {
-        let Some(Role::Session(session)) = grouping.role_of.get(number).copied() else {
+        let is_inner = grouping.inner_of.get(number).copied().flatten().is_some();
+        let Some(Role::Session(session)) =
+            grouping.role_of.get(number).copied().filter(|_| !is_inner)
+        else {
             continue;
         };
         let Some(session) = grouping.sessions.get(session as usize) else {

@@ -27,6 +27,8 @@ pub struct SessionCase {
     pub reuses: Vec<Reuse>,
     /// Requests other than resumes that were answered under another session id.
     pub minted: Vec<Minted>,
+    /// Events that another session was delivered first.
+    pub crossings: Vec<CrossedEvent>,
 }
 
 /// A resume and the evidence behind its verdict.
@@ -55,12 +57,16 @@ pub enum Fork {
     Nonce,
     /// F2: an id of the log comes with another payload.
     OtherPayload,
+    /// F8: another backend answered, and the two keep two logs.
+    OtherBackend,
     /// F6: refused or deleted before, and a message that is not of its log.
     Revived,
     /// F3: it starts again at or below the cursor and nothing of it is a redelivery.
     Restart,
     /// F4: ids have vanished.
     IdsVanished,
+    /// F9: what comes was first another session's.
+    OthersEvents,
     /// F7: the cursor was never delivered in a session seen whole.
     ForeignCursor,
 }
@@ -69,7 +75,7 @@ impl Fork {
     /// Whether it is proven by what was delivered before, rather than by the answer alone.
     #[must_use]
     pub const fn rests_on_history(self) -> bool {
-        !matches!(self, Self::OtherSession | Self::Nonce)
+        !matches!(self, Self::OtherSession | Self::Nonce | Self::OthersEvents)
     }
 }
 
@@ -195,6 +201,27 @@ pub struct Reuse {
     /// The server.
     pub server: Option<Endpoint>,
     /// Its incarnation.
+    pub incarnation: u32,
+}
+
+/// Events that were another session's first.
+#[derive(Clone, Debug)]
+pub struct CrossedEvent {
+    /// The id of the first of them.
+    pub id: String,
+    /// The session that it was delivered to first.
+    pub from: Arc<str>,
+    /// The resume that brought it, by number.
+    pub resume: Option<u32>,
+    /// When.
+    pub time: Timestamp,
+    /// Where.
+    pub place: Place,
+    /// The client.
+    pub client: Option<Endpoint>,
+    /// The server.
+    pub server: Option<Endpoint>,
+    /// The incarnation that got it.
     pub incarnation: u32,
 }
 

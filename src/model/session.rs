@@ -13,6 +13,9 @@ pub struct Grouping {
     pub legacy: Vec<Session>,
     /// For each exchange the place it has.
     pub role_of: Vec<Role>,
+    /// For each exchange the one nearer the client that it is the other side of: a proxy was captured
+    /// on both sides. Empty when there is none.
+    pub inner_of: Vec<Option<u32>>,
     /// Session ids that came on refusals only, with the exchanges that show them.
     pub refused_ids: Vec<RefusedId>,
 }

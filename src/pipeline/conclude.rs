@@ -59,6 +59,7 @@ pub(super) fn conclude(harvest: Harvest, options: &Options) -> Analysis {
     number_connections(&mut exchanges);
 
     let mut grouping = mcp::session::group(&exchanges);
+    mcp::vantage::pair(&mut grouping, &mut exchanges);
     mcp::stream::thread(&mut grouping, &exchanges);
     let mut judged = audit::audit(&grouping, &exchanges, window);
     let judgements: Vec<Vec<(Finding, Vec<u32>)>> = judged

@@ -18,7 +18,9 @@ pub(super) fn write<T: Table>(
         .terminator(::csv::Terminator::Any(b'\n'))
         .buffer_capacity(64 << 10)
         .from_writer(out);
-    writer.write_record(T::COLUMNS.iter().map(|column| column.name))?;
+    writer
+        .write_record(T::COLUMNS.iter().map(|column| column.name))
+        .map_err(io_error)?;
     let (mut cell, mut scratch) = (String::new(), String::new());
     for row in T::rows(analysis) {
         for column in T::COLUMNS {
@@ -28,11 +30,20 @@ pub(super) fn write<T: Table>(
             if value.is_foreign() && runs_as_formula(&cell) {
                 cell.insert(0, '\'');
             }
-            writer.write_field(&cell)?;
+            writer.write_field(&cell).map_err(io_error)?;
         }
-        writer.write_record(None::<&[u8]>)?;
+        writer.write_record(None::<&[u8]>).map_err(io_error)?;
     }
     writer.flush()
+}
+
+/// The writer's own error: `From` would wrap it as `Other`, and a closed pipe could no longer be
+/// told from a full disk.
+fn io_error(error: ::csv::Error) -> io::Error {
+    match error.into_kind() {
+        ::csv::ErrorKind::Io(error) => error,
+        kind => io::Error::other(format!("{kind:?}")),
+    }
 }
 
 /// A cell without the `'` that keeps a spreadsheet from running it. Control characters are still
@@ -142,6 +153,24 @@ mod tests {
         assert!(text.contains(",\"a,\"\"b\"\"\","), "{text}");
         assert!(!text.contains('\r'));
         assert!(text.ends_with('\n'));
+    }
+
+    #[test]
+    fn hands_on_the_error_of_the_writer() {
+        struct Closed;
+        impl Write for Closed {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::BrokenPipe.into())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let mut analysis = sample::fork();
+        // More than the buffer: the error comes from a row, not from the end.
+        analysis.resumes[0].last_event_id = "x".repeat(200 << 10);
+        let error = write::<Resumes>(&analysis, &Style::default(), &mut Closed).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
     }
 
     #[test]

@@ -68,6 +68,8 @@ pub fn findings(entries: &[Entry<'_>]) -> String {
         let mut code = false;
         page.push('\n');
         for line in entry.doc.trim().lines() {
+            // A doc comment keeps the space after its slashes.
+            let line = line.strip_prefix(' ').unwrap_or(line);
             code ^= line.trim_start().starts_with("```");
             // Below the heading of the finding.
             if !code && line.starts_with('#') {
@@ -208,13 +210,14 @@ mod tests {
             severity: Severity::Loss,
             clause: "none.",
             revisions: "all",
-            doc: "## What it reports\n\nThat a|b\nis so. More.\n\nNot this.\n\n```\n## no heading\n```\n",
+            doc: " ## What it reports\n\n That a|b\n is so. More.\n\n ## Not this\n\n ```\n ## no heading\n  in\n ```\n",
         };
         let page = findings(&[entry]);
         assert!(page.contains("| [some-code](#some-code) | loss | That a\\|b is so. More. |\n"));
         assert!(page.contains(
             "\n## some-code\n\nLoss, at worst. Clause: none. Revisions: all.\n\n### What"
         ));
-        assert!(page.contains("\n## no heading\n"));
+        assert!(page.contains("\nThat a|b\nis so. More.\n\n### Not this\n"));
+        assert!(page.contains("\n## no heading\n in\n"));
     }
 }

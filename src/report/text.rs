@@ -10,6 +10,7 @@ use crate::{
     anomaly::Kind,
     model::{
         analysis::{Analysis, Finding, Input, Resume},
+        flow::Endpoint,
         place::Place,
         time::Timestamp,
         verdict::{Severity, Verdict},
@@ -40,18 +41,21 @@ pub(super) fn write(analysis: &Analysis, style: &Style, out: &mut dyn Write) -> 
 struct Summary<'a> {
     analysis: &'a Analysis,
     style: Style,
-    /// The worst finding on each resume, by session and number.
+    /// The worst finding on each resume.
     severities: Severities<'a>,
 }
 
-type Severities<'a> = HashMap<(&'a str, u32), Severity, foldhash::fast::RandomState>;
+/// By session, server and number: both sides of a proxy may name the same session, and so may a
+/// HAR beside a capture.
+type Severities<'a> =
+    HashMap<(&'a str, Option<&'a Endpoint>, u32), Severity, foldhash::fast::RandomState>;
 
 fn severities(analysis: &Analysis) -> Severities<'_> {
     let mut worst = Severities::default();
     for finding in &analysis.findings {
         if let Some(resume) = finding.resume {
             let severity = worst
-                .entry((&finding.session_id, resume))
+                .entry((&finding.session_id, finding.server.as_ref(), resume))
                 .or_insert(finding.severity);
             *severity = (*severity).max(finding.severity);
         }
@@ -153,10 +157,14 @@ impl<'a> Summary<'a> {
         }
         for input in &self.analysis.inputs {
             let what = match &input.unreadable {
-                Some(why) => escape(why),
+                Some(why) => why,
                 None if input.damaged.is_empty() => continue,
-                None => escape(&input.damaged),
+                None => &input.damaged,
             };
+            // It quotes bytes of the input in an escaped form already: backslashes stay.
+            let mut reason = String::new();
+            escape_name_to(what, &mut reason);
+            let what = reason;
             page.field(label, &format!("{}: {what}", file(input)), 0);
             label = "";
         }
@@ -253,6 +261,7 @@ impl<'a> Summary<'a> {
                 "No input could be read: nothing is known.",
                 Look::Severity(Severity::Warning),
             );
+            return;
         } else if analysis.totals.sessions == 0 {
             let look = Look::Severity(Severity::Warning);
             page.loud("No MCP session was found, so nothing was judged.", look);
@@ -351,7 +360,7 @@ impl<'a> Summary<'a> {
             _ => Severity::Info,
         };
         self.severities
-            .get(&(&*resume.session_id, resume.resume))
+            .get(&(&*resume.session_id, resume.server.as_ref(), resume.resume))
             .map_or(by_verdict, |&severity| severity.max(by_verdict))
     }
 
@@ -600,7 +609,7 @@ const fn meaning(verdict: Verdict) -> &'static str {
 }
 
 fn between(resume: &Resume) -> String {
-    let end = |endpoint: Option<&crate::model::flow::Endpoint>| {
+    let end = |endpoint: Option<&Endpoint>| {
         endpoint.map_or_else(
             || "unknown".to_owned(),
             |endpoint| shown(&endpoint.to_string(), LONG),
@@ -751,8 +760,9 @@ const LINE_RESUMES: usize = 8;
 /// Findings on no resume told without `-v`.
 const LOOSE_FINDINGS: usize = 5;
 
-/// Characters shown of an id: a UUID with something in front of it fits.
-const LONG: usize = 48;
+/// Characters shown of an id: a UUID with a time and a nonce behind it fits, so that two ids of one
+/// stream do not look alike.
+const LONG: usize = 64;
 
 /// Oddities that mean something was there and could not be read, and that no count of an input
 /// tells.
@@ -847,7 +857,7 @@ mod tests {
         analysis.inputs[0].unreadable = Some("no such file".to_owned());
         let text = plain(&analysis);
         assert!(
-            text.contains("No input could be read: nothing is known."),
+            text.ends_with("No input could be read: nothing is known.\n"),
             "{text}"
         );
     }
@@ -896,6 +906,19 @@ mod tests {
     }
 
     #[test]
+    fn a_finding_counts_for_its_own_side_of_a_proxy_alone() {
+        let mut analysis = sample::fork();
+        let mut other = analysis.resumes[0].clone();
+        other.verdict = Verdict::Continued;
+        other.findings.clear();
+        other.server = Some(Endpoint::Name("behind.example".into(), 9));
+        analysis.resumes.push(other);
+        let text = plain(&analysis);
+        assert!(text.contains(" 1. FORKED"), "{text}");
+        assert!(!text.contains(" 2. "), "{text}");
+    }
+
+    #[test]
     fn fits_its_width() {
         for width in [60, 80, 100] {
             let style = Style { width, ..VERBOSE };
@@ -926,7 +949,7 @@ mod tests {
                 resume.response_session_id = Some(any.as_str().into());
                 resume.backend_before = Some(any.as_str().into());
                 resume.backend_after = Some(any.as_str().into());
-                resume.client = Some(crate::model::flow::Endpoint::Name(any.as_str().into(), 1));
+                resume.client = Some(Endpoint::Name(any.as_str().into(), 1));
                 resume.reason.clone_from(&any);
                 resume.story = vec![any.clone()];
             }

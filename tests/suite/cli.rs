@@ -12,6 +12,7 @@ fn forkscope() -> Command {
     command
         .env_remove("NO_COLOR")
         .env_remove("CLICOLOR_FORCE")
+        .env_remove("COLUMNS")
         .stdin(Stdio::null());
     command
 }
@@ -54,7 +55,6 @@ fn wrong_usage_exits_2_and_writes_nothing_to_stdout() {
         &[][..],
         &["audit"],
         &["audit", "--no-such-flag", "x.pcap"],
-        &["audit", "--window", "2", "x.pcap"],
         &["audit", "--memory", "lots", "x.pcap"],
         &["audit", "--server", "host:port", "x.pcap"],
         &["audit", "--fail-on", "rain", "x.pcap"],
@@ -86,7 +86,6 @@ fn help_shows_examples_and_every_option() {
         "--server",
         "--all-sse",
         "--events",
-        "--window",
         "--require-sessions",
         "--time",
         "-j, --jobs",
@@ -221,6 +220,7 @@ fn an_unwritable_folder_is_one_line_and_the_summary_is_still_told() {
     assert_eq!(stderr(&output).lines().count(), 1, "{}", stderr(&output));
     assert!(stderr(&output).starts_with("forkscope: "));
     assert!(stderr(&output).contains(&capture));
+    assert!(stderr(&output).contains("not a directory"));
     assert!(stdout(&output).contains("Found"));
 }
 
@@ -267,6 +267,62 @@ fn a_closed_pipe_ends_quietly() {
 }
 
 #[test]
+fn a_pipe_that_closes_amid_a_long_table_ends_quietly() {
+    let capture = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/real/ts15.pcap.gz");
+    for format in ["csv", "ndjson"] {
+        // Longer than any buffer on the way, or the end would come first.
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = forkscope()
+            .args(["events", "--format", format])
+            .arg(&capture)
+            .stdout(writer)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
+            .wait_with_output()
+            .unwrap();
+        assert_eq!((code(&output), stderr(&output)), (0, ""), "{format}");
+    }
+}
+
+#[test]
+fn breaks_lines_for_the_columns_there_are() {
+    let folder = TempDir::new().unwrap();
+    let capture = empty_capture(&folder);
+    for (columns, most) in [("60", 60), ("200", 100), ("none", 80)] {
+        let arguments = [&["audit", &capture][..], &["explain"]];
+        for arguments in arguments {
+            let output = forkscope()
+                .env("COLUMNS", columns)
+                .args(arguments)
+                .output()
+                .unwrap();
+            let lines = stdout(&output).lines().map(|line| line.chars().count());
+            let longest = lines.max().unwrap_or_default();
+            assert!(longest <= most, "{columns} {arguments:?}: {longest}");
+            if arguments == ["explain"] {
+                assert!(longest > most - 20, "{columns}: {longest}");
+            }
+        }
+    }
+}
+
+#[test]
+fn says_when_no_exchange_is_with_the_server_asked_for() {
+    let capture = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/real/ts04.pcap");
+    let capture = capture.to_str().unwrap();
+    let output = run(&["audit", "--server", "127.0.0.99", capture]);
+    assert_eq!(code(&output), 0);
+    assert_eq!(
+        stderr(&output),
+        "forkscope: no HTTP exchange is with a server that --server names\n"
+    );
+    let output = run(&["audit", "--server", "127.0.0.31:4120", capture]);
+    assert_eq!((code(&output), stderr(&output)), (1, ""));
+}
+
+#[test]
 fn colours_come_when_asked_for() {
     let folder = TempDir::new().unwrap();
     let capture = empty_capture(&folder);
@@ -307,6 +363,9 @@ fn makes_completions_and_manual_pages() {
     assert!(stdout(&page).contains(".TH forkscope 1"));
     let page = run(&["man", "audit"]);
     assert!(stdout(&page).contains("require\\-sessions"));
+    // An example has to come out as it can be copied.
+    let (_, examples) = stdout(&page).split_once(".SH EXAMPLES\n.nf\n").unwrap();
+    assert!(examples.starts_with("\\&forkscope audit capture.pcapng\n"));
 }
 
 #[test]

@@ -16,6 +16,9 @@ mod talks;
 // Every capture of fixtures/real, held against its known answer.
 mod real;
 
+// Reassembly, held against Wireshark's own.
+mod follow;
+
 // Which part of src/ may import which.
 mod layers;
 

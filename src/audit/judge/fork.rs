@@ -4,6 +4,7 @@ use super::{Decision, Known, View};
 use crate::audit::{order::Relation, sighting::Sightings};
 use crate::model::{
     case::{Fork, Sequence},
+    exchange::Exchange,
     verdict::Confidence,
 };
 
@@ -36,6 +37,17 @@ impl<'a> View<'_, 'a> {
                 format!("id {id} came before with another payload"),
             ));
         }
+        if self
+            .bench
+            .ledger
+            .apart(self.log.backend, self.bench.ledger.backend(self.exchange))
+        {
+            return Some((
+                Fork::OtherBackend,
+                Confidence::High,
+                "another backend answered, and its log is another".to_owned(),
+            ));
+        }
         let back =
             decision.sequence == Sequence::Back || decision.sequence == Sequence::CursorAgain;
         let stranger = back && decision.redelivered == 0 || first.id.is_none() && self.ids_before();
@@ -47,7 +59,7 @@ impl<'a> View<'_, 'a> {
                 "the session was refused or deleted before, and this is not its log".to_owned(),
             ));
         }
-        if back && self.restarts() && self.log_seen() {
+        if back && self.restarts() && (self.log_seen() || self.other_backend()) {
             return Some((
                 Fork::Restart,
                 Confidence::High,
@@ -62,6 +74,16 @@ impl<'a> View<'_, 'a> {
                 Fork::IdsVanished,
                 Confidence::High,
                 "the first message has no id; every message before had one".to_owned(),
+            ));
+        }
+        if let Some(crossing) = &self.bench.crossing {
+            return Some((
+                Fork::OthersEvents,
+                Confidence::High,
+                format!(
+                    "event {} was delivered to session {} first",
+                    crossing.id, crossing.session
+                ),
             ));
         }
         let unknown = self.origin.is_none()
@@ -96,6 +118,17 @@ impl<'a> View<'_, 'a> {
         delivered.is_some_and(|from| self.bench.gaps.headless_between(from, self.exchange.time()))
     }
 
+    /// Whether another backend answers than the one that delivered the cursor.
+    fn other_backend(&self) -> bool {
+        let name = |exchange: &Exchange| exchange.response.as_ref()?.backend.clone();
+        let before = self
+            .origin
+            .and_then(|place| self.bench.event(place))
+            .and_then(|(exchange, _)| name(exchange));
+        let after = name(self.exchange);
+        before.is_some() && after.is_some() && before != after
+    }
+
     /// F3: what comes is at or below the cursor and none of it is a redelivery.
     pub(super) fn restarts(&self) -> bool {
         !self.answer.messages.iter().any(|(index, message)| {
@@ -128,8 +161,7 @@ impl<'a> View<'_, 'a> {
         };
         let ids = self
             .id_of(first)
-            .and_then(|id| self.bench.ledger.seen_on(&self.log, id))
-            .is_some_and(|(seen, scope)| seen.within(scope).next().is_some());
+            .is_some_and(|id| self.bench.ledger.seen_on(&self.log, id).next().is_some());
         start || ids
     }
 

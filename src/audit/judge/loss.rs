@@ -65,6 +65,7 @@ impl<'a> View<'_, 'a> {
                 brought.extend(offset(number).filter(|_| by_others));
             }
         }
+        brought.extend(ledger.brought_under_any_key(&from, &to).filter_map(offset));
         let missing = apart
             .saturating_sub(1)
             .saturating_sub(brought.len() as u128);
@@ -88,6 +89,9 @@ impl<'a> View<'_, 'a> {
         }
         // Which streams share the counter is not known while one may be missing altogether.
         if self.bench.gaps.any() {
+            return true;
+        }
+        if !self.bench.service_whole && self.bench.ledger.may_be_shared(self.cursor) {
             return true;
         }
         self.log.shared
@@ -119,7 +123,11 @@ impl<'a> View<'_, 'a> {
             let Some((exchange, event)) = self.bench.event(place) else {
                 continue;
             };
-            let id = event.id.filter(|id| id.len > 0).map(|id| exchange.text(id));
+            let id = event
+                .id
+                .filter(|id| id.len > 0)
+                .map(|id| exchange.text(id))
+                .filter(|id| **id != *self.bench.session.id);
             if exchange.time() < start && id.is_none_or(|id| self.first_sight_is_after(id, origin))
             {
                 after.push((place, event, exchange));

@@ -10,6 +10,7 @@ mod sequence;
 mod silence;
 
 use super::{
+    crossing::Crossing,
     ledger::{Ledger, Log},
     order::Relation,
     owed::Gaps,
@@ -43,6 +44,8 @@ pub struct Bench<'a> {
     pub service_whole: bool,
     /// The session was refused with 404 or 410, or deleted, before.
     pub gone_before: bool,
+    /// An event of the answer that was another session's first.
+    pub crossing: Option<Crossing>,
     /// The nonce of the incarnation the cursor belongs to.
     pub nonce: Option<&'a str>,
     /// The newest incarnation so far.
@@ -190,6 +193,10 @@ impl<'a> Bench<'a> {
             incarnation,
             cursor,
             origin.map(|(_, event)| event.time),
+            resumption
+                .cursor
+                .and_then(|place| self.session.exchange(place.segment, self.exchanges))
+                .and_then(|exchange| self.ledger.backend(exchange)),
         );
         let answer = Reply::read(exchange);
         let view = View {
@@ -403,7 +410,8 @@ impl<'a> View<'_, 'a> {
         let Some(first) = self.first() else { return };
         let index = self.answer.messages.first().map_or(0, |(index, _)| *index);
         let follows = self.relation(first) == Relation::After
-            || self.known(index, first) == Known::AgainAfter;
+            || self.known(index, first) == Known::AgainAfter
+            || self.only_primed(first);
         if !follows {
             decision.confidence = Confidence::Medium;
             decision.reason = if self.id_of(first).is_none() {

@@ -44,15 +44,16 @@ impl<'a> View<'_, 'a> {
         let Some(id) = self.id_of(event) else {
             return Known::No;
         };
-        let Some((seen, scope)) = self.bench.ledger.seen_on(&self.log, id) else {
-            return Known::No;
-        };
         let counts = |seen: &&Seen| {
             let own = Some(seen.place.segment) == self.resumption.segment;
             seen.time <= event.time && !(own && seen.place.event >= index)
         };
         let mut after = false;
-        for seen in seen.with_payload(scope, event.hash).filter(counts) {
+        let ledger = self.bench.ledger;
+        for seen in ledger
+            .seen_alike_on(&self.log, id, event.hash)
+            .filter(counts)
+        {
             if agrees(seen, event) {
                 if self.at_or_before_cursor(seen.place) {
                     return Known::Again;
@@ -60,8 +61,8 @@ impl<'a> View<'_, 'a> {
                 after = true;
             }
         }
-        let other = seen
-            .within(scope)
+        let other = ledger
+            .seen_on(&self.log, id)
             .filter(counts)
             .any(|seen| differs(seen, event));
         // An id that had two payloads before may have had a third in a hole.
@@ -81,8 +82,6 @@ impl<'a> View<'_, 'a> {
             .bench
             .ledger
             .seen_on(&self.log, id)
-            .into_iter()
-            .flat_map(|(seen, scope)| seen.within(scope))
             .filter(|seen| seen.comparable)
             .map(|seen| seen.hash);
         let first = before.next();
@@ -136,18 +135,35 @@ impl<'a> View<'_, 'a> {
     /// At or before the cursor, by number; by what was seen where numbers do not tell.
     pub(super) fn is_back(&self, event: &Event) -> bool {
         match self.relation(event) {
-            Relation::Before | Relation::Same => true,
+            Relation::Same => !self.only_primed(event),
+            Relation::Before => true,
             Relation::After => false,
-            Relation::Unordered => self
-                .id_of(event)
-                .and_then(|id| self.bench.ledger.seen_on(&self.log, id))
-                .is_some_and(|(seen, scope)| {
-                    seen.within(scope).any(|seen| {
-                        seen.time < self.exchange.time()
-                            && self.origin.is_some_and(|origin| seen.place <= origin)
-                    })
-                }),
+            Relation::Unordered => self.id_of(event).is_some_and(|id| {
+                self.bench.ledger.seen_on(&self.log, id).any(|seen| {
+                    seen.time < self.exchange.time()
+                        && self.origin.is_some_and(|origin| seen.place <= origin)
+                })
+            }),
         }
+    }
+
+    /// Whether the cursor is this message's id, and came on priming events alone before: the message
+    /// is the first under it, and the client has not got it.
+    pub(super) fn only_primed(&self, event: &Event) -> bool {
+        let Some(origin) = self.origin else {
+            return false;
+        };
+        let primed = self
+            .bench
+            .event(origin)
+            .is_some_and(|(_, event)| event.is_priming());
+        primed
+            && self.relation(event) == Relation::Same
+            && !self
+                .bench
+                .ledger
+                .seen_on(&self.log, self.cursor)
+                .any(|seen| seen.message && seen.time < self.exchange.time())
     }
 
     pub(super) fn note_sequence(&self, decision: &mut Decision) {

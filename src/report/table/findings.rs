@@ -74,7 +74,7 @@ impl Table for Findings {
         column!(
             "frame",
             Number,
-            "Wireshark's `frame.number` of the decisive frame; in a HAR the entry's number, from 1.",
+            "Wireshark's `frame.number` to begin at: on a resume its request, else the request or the event itself; in a HAR the entry's number, from 1.",
             |_, r| frame(r.place)
         ),
         column!(

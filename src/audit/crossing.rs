@@ -1,0 +1,189 @@
+//! Events of one session that are delivered to another (AUDIT, `cross-session-delivery`).
+//!
+//! An id that repeats in every session proves nothing. It proves a crossing when it is unique over
+//! the service: by what it is (a UUID, a time, the other session's id inside), or because outside
+//! the answer in question no id of ten or more occurs in two sessions (one counter for the whole
+//! store).
+
+use super::{
+    id::{Class, Parts},
+    ledger::is_comparable,
+};
+use crate::model::{
+    event::Event, exchange::Exchange, message::PayloadHash, session::Session, time::Timestamp,
+};
+use foldhash::fast::RandomState;
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
+
+/// So many ids without a repetition tell of one counter for all sessions.
+const UNIQUE_IDS: usize = 10;
+
+/// The ids of one service that more than one of its sessions saw.
+#[derive(Debug, Default)]
+pub struct Crossings<'a> {
+    /// The first sighting of each of those ids.
+    first: HashMap<&'a str, Sighting, RandomState>,
+    /// Ids seen in all.
+    distinct: usize,
+    /// Exchanges without which no id occurs in two sessions.
+    repeating: BTreeSet<u32>,
+    /// The sessions' ids, by index.
+    names: HashMap<u32, Arc<str>, RandomState>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Sighting {
+    session: u32,
+    time: Timestamp,
+    hash: PayloadHash,
+}
+
+/// An event that was another session's first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Crossing {
+    /// Its id.
+    pub id: String,
+    /// The session that it was delivered to first.
+    pub session: Arc<str>,
+}
+
+impl<'a> Crossings<'a> {
+    /// Learns from all sessions of one service, given with their indices.
+    #[must_use]
+    pub fn learn(sessions: &[(u32, &Session)], exchanges: &'a [Exchange]) -> Self {
+        let mut crossings = Self::default();
+        if sessions.len() < 2 {
+            return crossings;
+        }
+        let mut owner: HashMap<&str, Option<u32>, RandomState> = HashMap::default();
+        for &(index, session) in sessions {
+            for (_, _, id) in identified(session, exchanges) {
+                let known = owner.entry(id).or_insert(Some(index));
+                if *known != Some(index) {
+                    *known = None;
+                }
+            }
+        }
+        crossings.distinct = owner.len();
+        // By id and session the exchange that brought it, when it was a single one.
+        let mut brought: BTreeMap<&str, BTreeMap<u32, Option<u32>>> = BTreeMap::new();
+        for &(index, session) in sessions {
+            let mut crossed = false;
+            for (exchange, event, id) in identified(session, exchanges) {
+                if owner.get(id) == Some(&None) {
+                    crossed = true;
+                    let sighting = Sighting {
+                        session: index,
+                        time: event.time,
+                        hash: event.hash,
+                    };
+                    let first = crossings.first.entry(id).or_insert(sighting);
+                    if sighting.time < first.time {
+                        *first = sighting;
+                    }
+                    let sessions = brought.entry(id).or_default();
+                    let single = sessions.entry(index).or_insert(Some(exchange));
+                    if *single != Some(exchange) {
+                        *single = None;
+                    }
+                }
+            }
+            if crossed {
+                crossings.names.insert(index, Arc::clone(&session.id));
+            }
+        }
+        crossings.repeating = brought
+            .values()
+            .map(repeating)
+            .reduce(|all, more| all.intersection(&more).copied().collect())
+            .unwrap_or_default();
+        crossings
+    }
+
+    /// The first event of an answer that was another session's before, proven by its id.
+    #[must_use]
+    pub fn find(&self, session: u32, number: u32, exchange: &Exchange) -> Option<Crossing> {
+        if self.first.is_empty() {
+            return None;
+        }
+        let candidates: Vec<(&str, Sighting)> = exchange
+            .events
+            .iter()
+            .filter(|event| is_comparable(event))
+            .filter_map(|event| {
+                let id = event
+                    .id
+                    .filter(|id| id.len > 0)
+                    .map(|id| exchange.text(id))?;
+                Some((id, self.first_elsewhere(session, id, event)?))
+            })
+            .collect();
+        candidates.into_iter().find_map(|(id, first)| {
+            let name = self.names.get(&first.session)?;
+            let proven = is_unique(id, name) || self.one_counter(number);
+            proven.then(|| Crossing {
+                id: id.to_owned(),
+                session: Arc::clone(name),
+            })
+        })
+    }
+
+    /// Where an event was first, when that is another session, with the same payload, and this
+    /// session had not seen it before.
+    fn first_elsewhere(&self, session: u32, id: &str, event: &Event) -> Option<Sighting> {
+        let first = self.first.get(id)?;
+        (first.session != session && first.time < event.time && first.hash == event.hash)
+            .then_some(*first)
+    }
+
+    /// Whether, the answer itself aside, no id of ten or more occurs in two sessions.
+    fn one_counter(&self, number: u32) -> bool {
+        self.repeating.contains(&number) && self.distinct >= UNIQUE_IDS
+    }
+}
+
+/// The exchanges without which an id occurs in one session at most. `sessions` holds for each the
+/// exchange that brought the id, when it was a single one.
+fn repeating(sessions: &BTreeMap<u32, Option<u32>>) -> BTreeSet<u32> {
+    let mut spared: BTreeMap<u32, usize> = BTreeMap::new();
+    for exchange in sessions.values().flatten() {
+        *spared.entry(*exchange).or_default() += 1;
+    }
+    spared
+        .into_iter()
+        .filter(|(_, spared)| sessions.len() - spared <= 1)
+        .map(|(exchange, _)| exchange)
+        .collect()
+}
+
+/// Events with an id and a payload that can be compared.
+fn identified<'a>(
+    session: &Session,
+    exchanges: &'a [Exchange],
+) -> impl Iterator<Item = (u32, &'a Event, &'a str)> {
+    session.segments.iter().flat_map(move |segment| {
+        let exchange = exchanges.get(segment.exchange as usize);
+        exchange.into_iter().flat_map(move |exchange| {
+            exchange
+                .events
+                .iter()
+                .filter(|event| is_comparable(event))
+                .filter_map(move |event| {
+                    let id = event.id.filter(|id| id.len > 0)?;
+                    Some((segment.exchange, event, exchange.text(id)))
+                })
+        })
+    })
+}
+
+/// Whether an id is unique by what it is: a UUID, a time, the session inside.
+fn is_unique(id: &str, session: &str) -> bool {
+    let by_class = Parts::of(id)
+        .tokens
+        .iter()
+        .any(|token| matches!(token.class, Class::Uuid(_) | Class::Epoch(_) | Class::Ulid));
+    by_class || (session.len() >= 8 && id.contains(session))
+}

@@ -1,0 +1,73 @@
+//! `cross-session-delivery`.
+
+use super::Findings;
+use crate::model::{
+    case::SessionCase,
+    verdict::{Confidence, Severity},
+};
+
+finding! {
+    /// ## What it reports
+    ///
+    /// An event, id and payload, that was delivered to another session first.
+    ///
+    /// ## Why it matters
+    ///
+    /// One client sees what was meant for another: a leak of data between users, and a result that answers
+    /// nobody's question.
+    ///
+    /// ## When it is wrong
+    ///
+    /// It is reported only with an id that is unique over the service: by what it is (a UUID, a time, the other
+    /// session's id inside), or because outside this answer none of ten or more ids occurs in two sessions. Ids
+    /// and payloads that repeat in every session prove nothing.
+    ///
+    /// ## What to do
+    ///
+    /// Scope the event store by session: look up the stream of a cursor inside the session that asks.
+    ///
+    /// ## Example
+    ///
+    /// Fires:
+    ///
+    /// ```text
+    /// session A: id u7 {x}
+    /// session B: GET Last-Event-ID: …: id u7 {x}
+    /// ```
+    ///
+    /// Does not fire:
+    ///
+    /// ```text
+    /// session A: id 1 {x}
+    /// session B: id 1 {x} (every session begins so)
+    /// ```
+    pub(super) static RULE = {
+        code: "cross-session-delivery",
+        severity: Fork,
+        clause: "basic/transports#resumability-and-redelivery: the server MUST NOT replay messages that would have been delivered on a different stream",
+        revisions: "2025-03-26 to 2025-11-25",
+        check: check,
+    };
+}
+
+fn check(case: &SessionCase, out: &mut Findings<'_>) {
+    for crossed in &case.crossings {
+        out.around(
+            super::Around {
+                incarnation: crossed.incarnation,
+                resume: crossed.resume,
+                time: crossed.time,
+                place: crossed.place,
+                client: &crossed.client,
+                server: &crossed.server,
+            },
+            Severity::Fork,
+            Confidence::High,
+            "id and payload",
+            format!(
+                "event {} was delivered to session {} first",
+                crossed.id, crossed.from,
+            ),
+        );
+    }
+}
