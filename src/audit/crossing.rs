@@ -187,3 +187,25 @@ fn is_unique(id: &str, session: &str) -> bool {
         .any(|token| matches!(token.class, Class::Uuid(_) | Class::Epoch(_) | Class::Ulid));
     by_class || (session.len() >= 8 && id.contains(session))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn without(sessions: &[(u32, Option<u32>)]) -> Vec<u32> {
+        let sessions = sessions.iter().copied().collect();
+        repeating(&sessions).into_iter().collect()
+    }
+
+    #[test]
+    fn an_id_of_two_sessions_is_told_apart_without_the_only_exchange_of_one() {
+        assert_eq!(without(&[(0, Some(7)), (1, None)]), [7]);
+        assert_eq!(without(&[(0, Some(7)), (1, Some(8))]), [7, 8]);
+        assert!(without(&[(0, None), (1, None)]).is_empty());
+    }
+
+    #[test]
+    fn an_id_of_three_sessions_repeats_without_any_one_exchange() {
+        assert!(without(&[(0, Some(7)), (1, Some(8)), (2, Some(9))]).is_empty());
+    }
+}
