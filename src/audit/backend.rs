@@ -4,7 +4,7 @@ use super::ledger::is_comparable;
 use crate::model::{exchange::Exchange, message::PayloadHash, session::Session};
 use foldhash::fast::RandomState;
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
 };
 
@@ -14,6 +14,15 @@ pub struct Backends {
     numbers: BTreeMap<Arc<str>, u32>,
     /// Pairs, the lower number first, that gave one id of one session two payloads: two logs.
     apart: BTreeSet<(u32, u32)>,
+    /// Those that are in such a pair.
+    own: BTreeSet<u32>,
+}
+
+/// What backends brought under one id.
+#[derive(Default)]
+struct Brought {
+    payloads: HashSet<PayloadHash, RandomState>,
+    backends: BTreeSet<u32>,
 }
 
 impl Backends {
@@ -54,8 +63,7 @@ impl Backends {
     #[must_use]
     pub fn log_of(&self, exchange: &Exchange) -> Option<u32> {
         let number = self.of(exchange)?;
-        let own = self.apart.iter().any(|&(a, b)| a == number || b == number);
-        own.then_some(number)
+        self.own.contains(&number).then_some(number)
     }
 
     fn of(&self, exchange: &Exchange) -> Option<u32> {
@@ -73,7 +81,7 @@ impl Backends {
     }
 
     fn compare<'a>(&mut self, exchanges: impl Iterator<Item = &'a Exchange>) {
-        let mut seen: HashMap<&str, Vec<(u32, PayloadHash)>, RandomState> = HashMap::default();
+        let mut seen: HashMap<&str, Brought, RandomState> = HashMap::default();
         for exchange in exchanges {
             let Some(backend) = self.of(exchange) else {
                 continue;
@@ -83,15 +91,13 @@ impl Backends {
                     continue;
                 };
                 let before = seen.entry(exchange.text(id)).or_default();
-                let known = before.iter().any(|&(_, hash)| hash == event.hash);
-                for &(other, hash) in before.iter() {
-                    if other != backend && hash != event.hash && !known {
+                if before.payloads.insert(event.hash) {
+                    for &other in before.backends.iter().filter(|&&other| other != backend) {
                         self.apart.insert((other.min(backend), other.max(backend)));
+                        self.own.extend([other, backend]);
                     }
                 }
-                if !before.contains(&(backend, event.hash)) {
-                    before.push((backend, event.hash));
-                }
+                before.backends.insert(backend);
             }
         }
     }

@@ -14,7 +14,7 @@ use crate::model::{
 };
 use foldhash::fast::RandomState;
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
 };
 
@@ -24,10 +24,12 @@ const UNIQUE_IDS: usize = 10;
 /// The ids of one service that more than one of its sessions saw.
 #[derive(Debug, Default)]
 pub struct Crossings<'a> {
-    /// Sightings of those ids, in order of session and arrival.
-    sightings: HashMap<&'a str, Vec<Sighting>, RandomState>,
+    /// The first sighting of each of those ids.
+    first: HashMap<&'a str, Sighting, RandomState>,
     /// Ids seen in all.
     distinct: usize,
+    /// Exchanges without which no id occurs in two sessions.
+    repeating: BTreeSet<u32>,
     /// The sessions' ids, by index.
     names: HashMap<u32, Arc<str>, RandomState>,
 }
@@ -35,7 +37,6 @@ pub struct Crossings<'a> {
 #[derive(Clone, Copy, Debug)]
 struct Sighting {
     session: u32,
-    exchange: u32,
     time: Timestamp,
     hash: PayloadHash,
 }
@@ -67,30 +68,45 @@ impl<'a> Crossings<'a> {
             }
         }
         crossings.distinct = owner.len();
+        // By id and session the exchange that brought it, when it was a single one.
+        let mut brought: BTreeMap<&str, BTreeMap<u32, Option<u32>>> = BTreeMap::new();
         for &(index, session) in sessions {
             let mut crossed = false;
             for (exchange, event, id) in identified(session, exchanges) {
                 if owner.get(id) == Some(&None) {
                     crossed = true;
-                    crossings.sightings.entry(id).or_default().push(Sighting {
+                    let sighting = Sighting {
                         session: index,
-                        exchange,
                         time: event.time,
                         hash: event.hash,
-                    });
+                    };
+                    let first = crossings.first.entry(id).or_insert(sighting);
+                    if sighting.time < first.time {
+                        *first = sighting;
+                    }
+                    let sessions = brought.entry(id).or_default();
+                    let single = sessions.entry(index).or_insert(Some(exchange));
+                    if *single != Some(exchange) {
+                        *single = None;
+                    }
                 }
             }
             if crossed {
                 crossings.names.insert(index, Arc::clone(&session.id));
             }
         }
+        crossings.repeating = brought
+            .values()
+            .map(repeating)
+            .reduce(|all, more| all.intersection(&more).copied().collect())
+            .unwrap_or_default();
         crossings
     }
 
     /// The first event of an answer that was another session's before, proven by its id.
     #[must_use]
     pub fn find(&self, session: u32, number: u32, exchange: &Exchange) -> Option<Crossing> {
-        if self.sightings.is_empty() {
+        if self.first.is_empty() {
             return None;
         }
         let candidates: Vec<(&str, Sighting)> = exchange
@@ -118,27 +134,29 @@ impl<'a> Crossings<'a> {
     /// Where an event was first, when that is another session, with the same payload, and this
     /// session had not seen it before.
     fn first_elsewhere(&self, session: u32, id: &str, event: &Event) -> Option<Sighting> {
-        let first = self
-            .sightings
-            .get(id)?
-            .iter()
-            .min_by_key(|sighting| sighting.time)?;
+        let first = self.first.get(id)?;
         (first.session != session && first.time < event.time && first.hash == event.hash)
             .then_some(*first)
     }
 
     /// Whether, the answer itself aside, no id of ten or more occurs in two sessions.
     fn one_counter(&self, number: u32) -> bool {
-        let repeated = self.sightings.values().any(|sightings| {
-            let sessions: BTreeSet<u32> = sightings
-                .iter()
-                .filter(|sighting| sighting.exchange != number)
-                .map(|sighting| sighting.session)
-                .collect();
-            sessions.len() > 1
-        });
-        !repeated && self.distinct >= UNIQUE_IDS
+        self.repeating.contains(&number) && self.distinct >= UNIQUE_IDS
     }
+}
+
+/// The exchanges without which an id occurs in one session at most. `sessions` holds for each the
+/// exchange that brought the id, when it was a single one.
+fn repeating(sessions: &BTreeMap<u32, Option<u32>>) -> BTreeSet<u32> {
+    let mut spared: BTreeMap<u32, usize> = BTreeMap::new();
+    for exchange in sessions.values().flatten() {
+        *spared.entry(*exchange).or_default() += 1;
+    }
+    spared
+        .into_iter()
+        .filter(|(_, spared)| sessions.len() - spared <= 1)
+        .map(|(exchange, _)| exchange)
+        .collect()
 }
 
 /// Events with an id and a payload that can be compared.
@@ -168,4 +186,26 @@ fn is_unique(id: &str, session: &str) -> bool {
         .iter()
         .any(|token| matches!(token.class, Class::Uuid(_) | Class::Epoch(_) | Class::Ulid));
     by_class || (session.len() >= 8 && id.contains(session))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn without(sessions: &[(u32, Option<u32>)]) -> Vec<u32> {
+        let sessions = sessions.iter().copied().collect();
+        repeating(&sessions).into_iter().collect()
+    }
+
+    #[test]
+    fn an_id_of_two_sessions_is_told_apart_without_the_only_exchange_of_one() {
+        assert_eq!(without(&[(0, Some(7)), (1, None)]), [7]);
+        assert_eq!(without(&[(0, Some(7)), (1, Some(8))]), [7, 8]);
+        assert!(without(&[(0, None), (1, None)]).is_empty());
+    }
+
+    #[test]
+    fn an_id_of_three_sessions_repeats_without_any_one_exchange() {
+        assert!(without(&[(0, Some(7)), (1, Some(8)), (2, Some(9))]).is_empty());
+    }
 }

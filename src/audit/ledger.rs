@@ -4,6 +4,7 @@ use super::{
     backend::Backends,
     id::Number,
     order::{Orders, Standing},
+    sighting::{Scope, Seen, Sightings},
 };
 use crate::model::{
     event::Event,
@@ -11,9 +12,14 @@ use crate::model::{
     message::{MessageKind, PayloadHash},
     session::{EventRef, Session},
     time::Timestamp,
+    verdict::IdScheme,
 };
 use foldhash::fast::RandomState;
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    cell::OnceCell,
+    collections::{BTreeMap, BTreeSet, HashMap},
+    ops::Bound::Excluded,
+};
 
 /// The deliveries of one session, in the order its segments opened.
 #[derive(Debug)]
@@ -23,7 +29,17 @@ pub struct Ledger<'a> {
     orders: &'a Orders,
     backends: &'a Backends,
     service: u32,
-    by_id: HashMap<&'a str, Vec<Seen>, RandomState>,
+    by_id: HashMap<&'a str, Sightings, RandomState>,
+    /// The messages of each stream and incarnation that brought something: those without an id, and
+    /// the first of each id.
+    fresh: BTreeMap<(u32, u32), Fresh<'a>>,
+    /// How many segments of an incarnation and stream have a hole.
+    torn: BTreeMap<(u32, u32), u32>,
+    /// Who brings which number of a key, in all the session; made when it is asked for first.
+    bringers: OnceCell<Bringers>,
+    /// The numbers of all keys, where the session counts over all of them: none stands under two.
+    /// Made when it is asked for first.
+    over_keys: OnceCell<BTreeSet<Number>>,
     /// The incarnation of each segment; 0 before it was added.
     incarnation_of: Vec<u32>,
     /// For each incarnation, backend and key: where its streams began, and when an id first came with two
@@ -35,28 +51,36 @@ pub struct Ledger<'a> {
 struct Counter {
     /// The first number each stream showed.
     begins: BTreeMap<u32, Number>,
+    /// Two of them differ.
+    several: bool,
     conflict: Option<Timestamp>,
 }
 
-/// One sighting of an id.
-#[derive(Clone, Copy, Debug)]
-pub struct Seen {
-    /// Where.
-    pub place: EventRef,
-    /// The stream of its segment.
-    pub stream: u32,
-    /// The incarnation of its segment.
-    pub incarnation: u32,
-    /// When.
-    pub time: Timestamp,
-    /// The payload.
-    pub hash: PayloadHash,
-    /// The backend that brought it, when that keeps a log of its own.
-    pub backend: Option<u32>,
-    /// Whether the payload can be compared: a message, and one that no sanitizer removed.
-    pub comparable: bool,
-    /// Whether the client got it.
-    pub delivered: bool,
+/// The segments that bring each number of each key.
+type Bringers = BTreeMap<Box<str>, BTreeMap<Number, Vec<u32>>>;
+
+#[derive(Debug, Default)]
+struct Fresh<'a> {
+    /// Where, and the first time that its id came.
+    messages: Vec<(EventRef, Timestamp)>,
+    by_id: HashMap<&'a str, usize, RandomState>,
+}
+
+impl<'a> Fresh<'a> {
+    fn add(&mut self, place: EventRef, event: &Event, id: Option<&'a str>) {
+        if !event.is_message() {
+            return;
+        }
+        if let Some(id) = id {
+            let new = self.messages.len();
+            let known = *self.by_id.entry(id).or_insert(new);
+            if let Some((_, time)) = self.messages.get_mut(known) {
+                *time = event.time.min(*time);
+                return;
+            }
+        }
+        self.messages.push((place, event.time));
+    }
 }
 
 /// Which deliveries are a cursor's own log.
@@ -91,6 +115,10 @@ impl<'a> Ledger<'a> {
             backends,
             service,
             by_id: HashMap::default(),
+            fresh: BTreeMap::new(),
+            torn: BTreeMap::new(),
+            bringers: OnceCell::new(),
+            over_keys: OnceCell::new(),
             incarnation_of: vec![0; session.segments.len()],
             counters: BTreeMap::new(),
         }
@@ -109,6 +137,11 @@ impl<'a> Ledger<'a> {
         if let Some(slot) = self.incarnation_of.get_mut(segment as usize) {
             *slot = incarnation;
         }
+        if exchange.body_has_hole() {
+            *self.torn.entry((incarnation, facts.stream)).or_default() += 1;
+        }
+        let fresh = self.fresh.entry((facts.stream, incarnation)).or_default();
+        enter_fresh(fresh, segment, exchange, &self.session.id);
         let backend = self.backends.log_of(exchange);
         for (index, event) in exchange.events.iter().enumerate() {
             let Some(id) = event.id.filter(|id| id.len > 0).map(|id| exchange.text(id)) else {
@@ -128,20 +161,21 @@ impl<'a> Ledger<'a> {
                 time: event.time,
                 hash: event.hash,
                 backend,
+                message: event.is_message(),
                 comparable: is_comparable(event),
                 delivered: event.delivered,
             };
-            let before = self.by_id.get(id).map_or(&[][..], Vec::as_slice);
-            let here = || {
-                before
-                    .iter()
-                    .filter(|other| other.incarnation == incarnation)
-                    .filter(|other| !self.backends.apart(other.backend, backend))
-            };
-            let conflicts = here().any(|other| differs(other, event));
-            if conflicts && !here().any(|other| agrees(other, event)) {
+            let before = self.by_id.entry(id).or_default();
+            let here = Scope::incarnation(incarnation);
+            let of_log = |other: &Seen| !self.backends.apart(other.backend, backend);
+            let conflicts = before
+                .within(here)
+                .any(|other| of_log(other) && differs(other, event));
+            let agree = |other: &Seen| of_log(other) && agrees(other, event);
+            if conflicts && !before.with_payload(here, event.hash).any(agree) {
                 reused.push(seen.place.event);
             }
+            before.add(seen);
             let standing = self.standing(id);
             if let Some(number) = standing.number {
                 let counter = self
@@ -150,35 +184,206 @@ impl<'a> Ledger<'a> {
                     .or_default();
                 // A stream that begins with a cursor nobody delivered began before the capture did.
                 if exchange.cursor().is_none() || counter.begins.contains_key(&facts.stream) {
+                    counter.several |=
+                        counter.begins.first_key_value().is_some_and(|(_, first)| {
+                            *first != number && !counter.begins.contains_key(&facts.stream)
+                        });
                     counter.begins.entry(facts.stream).or_insert(number);
                 }
                 if conflicts && counter.conflict.is_none() {
                     counter.conflict = Some(event.time);
                 }
             }
-            self.by_id.entry(id).or_default().push(seen);
         }
         reused
     }
 
     /// Moves a segment to another incarnation: it began a new log after all.
     pub fn reassign(&mut self, segment: u32, incarnation: u32) {
-        let exchange = self.session.exchange(segment, self.exchanges);
-        for event in exchange.into_iter().flat_map(|exchange| &exchange.events) {
-            let id = exchange
-                .zip(event.id)
-                .map_or("", |(exchange, id)| exchange.text(id));
+        let Some(facts) = self.session.segments.get(segment as usize) else {
+            return;
+        };
+        let Some(exchange) = self.exchanges.get(facts.exchange as usize) else {
+            return;
+        };
+        let ids = || {
+            exchange
+                .events
+                .iter()
+                .filter_map(|event| event.id)
+                .map(|id| exchange.text(id))
+        };
+        for id in ids().collect::<BTreeSet<_>>() {
             if let Some(seen) = self.by_id.get_mut(id) {
-                seen.retain(|seen| seen.place.segment != segment);
+                seen.forget(segment);
             }
         }
+        if let Some(before) = self.entered(segment) {
+            if exchange.body_has_hole()
+                && let Some(torn) = self.torn.get_mut(&(before, facts.stream))
+            {
+                *torn = torn.saturating_sub(1);
+            }
+            self.read_again(facts.stream, before, segment);
+        }
         self.add(segment, incarnation);
+        for id in ids().collect::<BTreeSet<_>>() {
+            if let Some(seen) = self.by_id.get_mut(id) {
+                seen.sort();
+            }
+        }
+    }
+
+    /// Enters what is fresh on a stream in an incarnation anew, without one segment.
+    fn read_again(&mut self, stream: u32, incarnation: u32, without: u32) {
+        let mut fresh = Fresh::default();
+        let segments = self.session.streams.get(stream as usize);
+        for &segment in segments.into_iter().flat_map(|stream| &stream.segments) {
+            if segment != without
+                && self.entered(segment) == Some(incarnation)
+                && let Some(exchange) = self.session.exchange(segment, self.exchanges)
+            {
+                enter_fresh(&mut fresh, segment, exchange, &self.session.id);
+            }
+        }
+        self.fresh.insert((stream, incarnation), fresh);
     }
 
     /// Sightings of an id so far.
     #[must_use]
-    pub fn seen(&self, id: &str) -> &[Seen] {
-        self.by_id.get(id).map_or(&[], Vec::as_slice)
+    pub fn seen(&self, id: &str) -> Option<&Sightings> {
+        self.by_id.get(id)
+    }
+
+    /// Sightings of an id so far that are of a log; repetitions may be left out.
+    pub fn seen_on<'l>(
+        &'l self,
+        log: &Log,
+        id: &str,
+    ) -> impl Iterator<Item = &'l Seen> + use<'l, 'a> {
+        let backend = log.backend;
+        self.of_log(log, id)
+            .into_iter()
+            .flat_map(|(seen, scope)| seen.within(scope))
+            .filter(move |seen| !self.backends.apart(seen.backend, backend))
+    }
+
+    /// Those of them that can be compared and have this payload.
+    pub fn seen_alike_on<'l>(
+        &'l self,
+        log: &Log,
+        id: &str,
+        hash: PayloadHash,
+    ) -> impl Iterator<Item = &'l Seen> + use<'l, 'a> {
+        let backend = log.backend;
+        self.of_log(log, id)
+            .into_iter()
+            .flat_map(move |(seen, scope)| seen.with_payload(scope, hash))
+            .filter(move |seen| !self.backends.apart(seen.backend, backend))
+    }
+
+    fn of_log(&self, log: &Log, id: &str) -> Option<(&Sightings, Scope)> {
+        let seen = self.by_id.get(id)?;
+        let of_log = log.stream.is_some() || log.shared && self.standing(id).key == log.key;
+        let scope = Scope {
+            incarnation: Some(log.incarnation),
+            stream: log.stream,
+        };
+        of_log.then_some((seen, scope))
+    }
+
+    /// The messages of a stream in an incarnation that stand behind `origin`: those without an id, and
+    /// the first of each id, with the time when that came first.
+    #[must_use]
+    pub fn fresh_after(
+        &self,
+        stream: u32,
+        incarnation: u32,
+        origin: EventRef,
+    ) -> &[(EventRef, Timestamp)] {
+        let messages = self
+            .fresh
+            .get(&(stream, incarnation))
+            .map_or(&[][..], |fresh| fresh.messages.as_slice());
+        let place = messages.partition_point(|(place, _)| *place <= origin);
+        messages.get(place..).unwrap_or(&[])
+    }
+
+    /// Numbers of a key strictly between two, with the segments of the session that bring them,
+    /// sooner or later.
+    pub fn bringers(
+        &self,
+        key: &str,
+        from: &Number,
+        to: &Number,
+    ) -> impl Iterator<Item = (&Number, &[u32])> {
+        let bringers = self.bringers.get_or_init(|| self.find_bringers());
+        bringers
+            .get(key)
+            .filter(|_| from < to)
+            .into_iter()
+            .flat_map(move |numbers| numbers.range((Excluded(from), Excluded(to))))
+            .map(|(number, segments)| (number, segments.as_slice()))
+    }
+
+    fn find_bringers(&self) -> Bringers {
+        let mut bringers = Bringers::new();
+        for (index, segment) in (0..).zip(&self.session.segments) {
+            let Some(exchange) = self.exchanges.get(segment.exchange as usize) else {
+                continue;
+            };
+            for id in exchange.events.iter().filter_map(|event| event.id) {
+                let standing = self.standing(exchange.text(id));
+                if let Some(number) = standing.number.filter(|_| id.len > 0) {
+                    let by_number = bringers.entry(standing.key).or_default();
+                    let segments = by_number.entry(number).or_default();
+                    if segments.last() != Some(&index) {
+                        segments.push(index);
+                    }
+                }
+            }
+        }
+        bringers
+    }
+
+    /// Numbers strictly between two that the session brings under any key, sooner or later; none
+    /// unless it counts over all keys: no number of it stands under two.
+    pub fn brought_under_any_key(
+        &self,
+        from: &Number,
+        to: &Number,
+    ) -> impl Iterator<Item = &Number> {
+        let numbers = self.over_keys.get_or_init(|| self.find_over_keys());
+        (from < to)
+            .then(|| numbers.range((Excluded(from), Excluded(to))))
+            .into_iter()
+            .flatten()
+    }
+
+    fn find_over_keys(&self) -> BTreeSet<Number> {
+        let mut key_of: BTreeMap<Number, Box<str>> = BTreeMap::new();
+        for segment in &self.session.segments {
+            let Some(exchange) = self.exchanges.get(segment.exchange as usize) else {
+                continue;
+            };
+            for id in exchange.events.iter().filter_map(|event| event.id) {
+                let standing = self.standing(exchange.text(id));
+                if !matches!(standing.scheme, IdScheme::Dense | IdScheme::Sparse) {
+                    continue;
+                }
+                let Some(number) = standing.number else {
+                    continue;
+                };
+                match key_of.get(&number) {
+                    Some(key) if *key != standing.key => return BTreeSet::new(),
+                    Some(_) => {}
+                    None => {
+                        key_of.insert(number, standing.key);
+                    }
+                }
+            }
+        }
+        key_of.into_keys().collect()
     }
 
     /// The incarnation of a segment.
@@ -272,45 +477,40 @@ impl<'a> Ledger<'a> {
         let Some(counter) = self.counters.get(&(incarnation, backend, Box::from(key))) else {
             return false;
         };
-        let mut begins = counter.begins.values();
-        let first = begins.next();
-        let several = begins.any(|number| Some(number) != first);
         let clean = match (counter.conflict, before) {
             (None, _) => true,
             (Some(conflict), Some(before)) => conflict > before,
             (Some(_), None) => false,
         };
-        several && clean
+        counter.several && clean
     }
 
-    /// Whether a sighting of `id` is of the log.
+    /// Whether a segment of the log that opened so far has a hole.
     #[must_use]
-    pub fn is_of(&self, log: &Log, seen: &Seen, id: &str) -> bool {
-        if seen.incarnation != log.incarnation || self.backends.apart(seen.backend, log.backend) {
-            return false;
-        }
+    pub fn is_torn(&self, log: &Log) -> bool {
         match log.stream {
-            Some(stream) => seen.stream == stream,
-            None => log.shared && self.standing(id).key == log.key,
+            _ if log.shared => self
+                .torn
+                .range((log.incarnation, 0)..=(log.incarnation, u32::MAX))
+                .any(|(_, &count)| count > 0),
+            Some(stream) => self
+                .torn
+                .get(&(log.incarnation, stream))
+                .is_some_and(|&count| count > 0),
+            None => false,
         }
     }
+}
 
-    /// Segments of the log that opened so far, with their exchanges.
-    pub fn segments_of(&self, log: &Log) -> impl Iterator<Item = (u32, &'a Exchange)> + '_ {
-        let log = log.clone();
-        self.session
-            .segments
-            .iter()
-            .zip(&self.incarnation_of)
-            .enumerate()
-            .filter(move |(_, (segment, incarnation))| {
-                **incarnation == log.incarnation
-                    && (log.shared || log.stream == Some(segment.stream))
-            })
-            .filter_map(|(index, (segment, _))| {
-                let exchange = self.exchanges.get(segment.exchange as usize)?;
-                Some((u32::try_from(index).ok()?, exchange))
-            })
+/// An id that is the session's own marks many messages: none is the same as another for it.
+fn enter_fresh<'a>(fresh: &mut Fresh<'a>, segment: u32, exchange: &'a Exchange, marker: &str) {
+    for (event, facts) in (0..).zip(&exchange.events) {
+        let id = facts
+            .id
+            .filter(|id| id.len > 0)
+            .map(|id| exchange.text(id))
+            .filter(|&id| id != marker);
+        fresh.add(EventRef { segment, event }, facts, id);
     }
 }
 

@@ -11,6 +11,8 @@ mod owed;
 pub mod refusal;
 pub mod request;
 mod row;
+pub mod sighting;
+pub mod survey;
 mod walk;
 
 use crate::model::{
@@ -26,7 +28,7 @@ use crossing::Crossings;
 use order::Orders;
 pub use owed::Gaps;
 use rayon::prelude::*;
-use refusal::Neighbours;
+use refusal::{History, Neighbours, Story};
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
@@ -54,18 +56,15 @@ pub fn audit(grouping: &Grouping, exchanges: &[Exchange], window: Window) -> Vec
         services.whole.len(),
         exchanges,
     );
-    let crossings: Vec<Crossings<'_>> = services
-        .by_service
-        .values()
-        .map(|members| {
-            let sessions: Vec<(u32, &Session)> = members
-                .iter()
-                .filter_map(|&index| {
-                    Some((u32::try_from(index).ok()?, grouping.sessions.get(index)?))
-                })
-                .collect();
-            Crossings::learn(&sessions, exchanges)
-        })
+    let mut members: Vec<Vec<(u32, &Session)>> = vec![Vec::new(); services.whole.len()];
+    for ((index, session), &service) in (0..).zip(&grouping.sessions).zip(&services.of_session) {
+        if let Some(members) = members.get_mut(service as usize) {
+            members.push((index, session));
+        }
+    }
+    let crossings: Vec<Crossings<'_>> = members
+        .iter()
+        .map(|members| Crossings::learn(members, exchanges))
         .collect();
     let (none, no_crossings) = (Backends::default(), Crossings::default());
     let orders = Orders::learn(&grouping.sessions, &services.of_session, exchanges);
@@ -86,7 +85,7 @@ pub fn audit(grouping: &Grouping, exchanges: &[Exchange], window: Window) -> Vec
                 window,
                 service_whole: services.is_whole(service),
                 gaps: services.gaps(session, exchanges),
-                neighbours: services.neighbours(index, grouping, exchanges),
+                neighbours: services.neighbours(index, session, exchanges),
             })
             .judge()
         })
@@ -107,31 +106,25 @@ struct Services {
     of_session: Vec<u32>,
     /// Whether every exchange of a service was seen whole: no hole, no lost head.
     whole: Vec<bool>,
-    /// Responses whose request head is missing, and with it the service it addressed; in order of time.
-    headless: Vec<Headless>,
-    /// When each session was lost for good.
-    lost_at: Vec<Option<Timestamp>>,
-    by_service: BTreeMap<u32, Vec<usize>>,
+    /// When responses came whose request head is missing, and with it the service it addressed: by
+    /// client and the session that they name themselves; in order of time.
+    headless: Headless,
+    /// What the sessions of each service went through.
+    history: Vec<History>,
+    no_history: History,
 }
 
-/// A response whose request head is not in the capture.
-struct Headless {
-    client: Option<IpAddr>,
-    /// The session it names itself.
-    session: Option<Arc<str>>,
-    time: Timestamp,
-}
+/// Times by client and session.
+type Headless = BTreeMap<(Option<IpAddr>, Option<Arc<str>>), Arc<[Timestamp]>>;
 
 impl Services {
     fn of(sessions: &[Session], exchanges: &[Exchange]) -> Self {
         let mut numbers: BTreeMap<Arc<str>, u32> = BTreeMap::new();
         let mut of_session = Vec::with_capacity(sessions.len());
-        let mut by_service: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
-        for (index, session) in sessions.iter().enumerate() {
+        for session in sessions {
             let next = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
             let number = *numbers.entry(Arc::clone(&session.service)).or_insert(next);
             of_session.push(number);
-            by_service.entry(number).or_default().push(index);
         }
         let mut whole = vec![true; numbers.len()];
         for (session, &service) in sessions.iter().zip(&of_session) {
@@ -144,26 +137,23 @@ impl Services {
                 *whole = false;
             }
         }
+        let mut stories: Vec<Vec<(usize, Story)>> = Vec::new();
+        stories.resize_with(numbers.len(), Vec::new);
+        for ((index, session), &service) in sessions.iter().enumerate().zip(&of_session) {
+            if let Some(stories) = stories.get_mut(service as usize) {
+                stories.push((index, story(session, exchanges)));
+            }
+        }
+        let history = stories
+            .into_iter()
+            .map(|stories| History::of(stories.into_iter()))
+            .collect();
         Self {
             of_session,
             whole,
-            headless: exchanges
-                .iter()
-                .filter(|exchange| exchange.request.is_none())
-                .map(|exchange| Headless {
-                    client: client_host(exchange),
-                    session: exchange
-                        .response
-                        .as_ref()
-                        .and_then(|r| r.session_id.clone()),
-                    time: exchange.time(),
-                })
-                .collect(),
-            lost_at: sessions
-                .iter()
-                .map(|session| refusal::lost_for_good(session, exchanges))
-                .collect(),
-            by_service,
+            headless: headless(exchanges),
+            history,
+            no_history: History::default(),
         }
     }
 
@@ -187,68 +177,77 @@ impl Services {
         };
         Gaps {
             holes: members().any(|exchange| !exchange.holes.is_empty() || undecodable(exchange)),
-            headless: self
-                .headless
-                .iter()
-                .filter(|lost| lost.session.as_ref().is_none_or(|id| *id == session.id))
-                .filter(|lost| clients.contains(&lost.client))
-                .map(|lost| lost.time)
+            headless: clients
+                .into_iter()
+                .flat_map(|client| [(client, None), (client, Some(Arc::clone(&session.id)))])
+                .filter_map(|key| self.headless.get(&key).cloned())
                 .collect(),
         }
     }
 
-    fn neighbours(&self, index: usize, grouping: &Grouping, exchanges: &[Exchange]) -> Neighbours {
-        // Only a session that was refused asks for its neighbours; the look is over all of them.
-        let refused = grouping.sessions.get(index).is_some_and(|session| {
-            session.exchanges.iter().any(|&number| {
-                exchanges.get(number as usize).is_some_and(|exchange| {
-                    exchange.answer() == Answer::Refused
-                        || matches!(exchange.status(), Some(500..=599))
-                })
-            })
-        });
-        let mut neighbours = Neighbours::default();
-        let clients: BTreeSet<Option<IpAddr>> = grouping
-            .sessions
-            .get(index)
-            .into_iter()
-            .flat_map(|session| &session.exchanges)
-            .filter_map(|&number| exchanges.get(number as usize).map(client_host))
-            .collect();
+    fn neighbours(
+        &self,
+        index: usize,
+        session: &Session,
+        exchanges: &[Exchange],
+    ) -> Neighbours<'_> {
         let service = self.of_session.get(index).copied().unwrap_or(0);
-        for &other in self.by_service.get(&service).into_iter().flatten() {
-            if other == index || !refused {
-                continue;
-            }
-            neighbours
-                .lost_at
-                .extend(self.lost_at.get(other).copied().flatten());
-            let Some(session) = grouping.sessions.get(other) else {
-                continue;
-            };
-            let mut successes = session
+        Neighbours {
+            history: self
+                .history
+                .get(service as usize)
+                .unwrap_or(&self.no_history),
+            session: index,
+            clients: session
                 .exchanges
                 .iter()
-                .filter_map(|&number| exchanges.get(number as usize))
-                .filter(|exchange| exchange.answer() == Answer::Success);
-            neighbours
-                .served_at
-                .extend(successes.next_back().map(Exchange::time));
-            let other_client = |exchange: &&Exchange| {
-                let host = client_host(exchange);
-                host.is_some() && !clients.contains(&host)
-            };
-            neighbours.initialized_at.extend(
-                session
-                    .issued_by
-                    .iter()
-                    .filter_map(|&number| exchanges.get(number as usize))
-                    .filter(other_client)
-                    .map(Exchange::time),
-            );
+                .filter_map(|&number| exchanges.get(number as usize).and_then(client_host))
+                .collect(),
         }
-        neighbours
     }
+}
+
+/// What one session adds to the history of its service.
+fn story(session: &Session, exchanges: &[Exchange]) -> Story {
+    let exchange = |&number: &u32| exchanges.get(number as usize);
+    Story {
+        lost_at: refusal::lost_for_good(session, exchanges),
+        served_at: session
+            .exchanges
+            .iter()
+            .rev()
+            .filter_map(exchange)
+            .find(|exchange| exchange.answer() == Answer::Success)
+            .map(Exchange::time),
+        initialized: session
+            .issued_by
+            .iter()
+            .filter_map(exchange)
+            .map(|exchange| (client_host(exchange), exchange.time()))
+            .collect(),
+    }
+}
+
+fn headless(exchanges: &[Exchange]) -> Headless {
+    let mut lists: BTreeMap<_, Vec<Timestamp>> = BTreeMap::new();
+    for exchange in exchanges
+        .iter()
+        .filter(|exchange| exchange.request.is_none())
+    {
+        let names = exchange
+            .response
+            .as_ref()
+            .and_then(|r| r.session_id.clone());
+        let list = lists.entry((client_host(exchange), names)).or_default();
+        list.push(exchange.time());
+    }
+    lists
+        .into_iter()
+        .map(|(key, mut times)| {
+            times.sort_unstable();
+            (key, Arc::from(times))
+        })
+        .collect()
 }
 
 /// The host of an exchange's client.

@@ -5,15 +5,16 @@ use crate::model::{
     session::{Session, Stream},
     time::{Span, Timestamp},
 };
+use std::sync::Arc;
 
 /// What the capture lacks of a session: inside it nothing is called missing.
 #[derive(Clone, Debug, Default)]
 pub struct Gaps {
     /// A hole lies in one of its exchanges.
     pub holes: bool,
-    /// When responses came on its client's connections whose request is not in the capture, and so
-    /// may be the session's; in order.
-    pub headless: Vec<Timestamp>,
+    /// When responses came on its clients' connections whose request is not in the capture, and so
+    /// may be the session's. None of the lists is empty, each is in order; sessions share them.
+    pub headless: Vec<Arc<[Timestamp]>>,
 }
 
 impl Gaps {
@@ -26,7 +27,10 @@ impl Gaps {
     /// Whether such a response came between two times.
     #[must_use]
     pub fn headless_between(&self, from: Timestamp, to: Timestamp) -> bool {
-        self.headless.iter().any(|&time| from <= time && time <= to)
+        self.headless.iter().any(|times| {
+            let place = times.partition_point(|&time| time < from);
+            times.get(place).is_some_and(|&time| time <= to)
+        })
     }
 }
 
@@ -37,39 +41,17 @@ pub(super) fn patience(retry: Option<u32>) -> Span {
     PATIENCE.max(doubled)
 }
 
-/// The `retry` in force on a stream at a time: the last one it carried.
-#[must_use]
-pub(super) fn retry_before(
-    session: &Session,
-    exchanges: &[Exchange],
-    stream: Option<u32>,
-    time: Timestamp,
-) -> Option<u32> {
-    let stream = session.streams.get(stream? as usize)?;
-    stream.segments.iter().rev().find_map(|&segment| {
-        let exchange = session.exchange(segment, exchanges)?;
-        exchange
-            .events
-            .iter()
-            .rev()
-            .filter(|event| event.time < time)
-            .find_map(|event| event.retry)
-    })
-}
-
 /// Since when an open segment of a stream has been silent: a later resume of the stream took its
 /// place, and it brought nothing any more. `None` while it may still bring something.
+/// `last_resume` is the time of the stream's last.
 #[must_use]
 pub(super) fn silent_since(
-    session: &Session,
-    exchanges: &[Exchange],
-    stream: &Stream,
     segment: &Exchange,
+    last_resume: Option<Timestamp>,
 ) -> Option<Timestamp> {
     let last = segment.events.last().map(|event| event.time);
-    let superseded = resumes_of(session, exchanges, stream)
-        .map(Exchange::time)
-        .any(|at| at > segment.time() && last.is_none_or(|last| last <= at));
+    let superseded =
+        last_resume.is_some_and(|at| at > segment.time() && last.is_none_or(|last| last <= at));
     (segment.is_open() && superseded).then(|| {
         segment
             .end
@@ -79,34 +61,15 @@ pub(super) fn silent_since(
     })
 }
 
-/// The resumes that go on from a stream.
-fn resumes_of<'a>(
-    session: &'a Session,
-    exchanges: &'a [Exchange],
-    stream: &'a Stream,
-) -> impl Iterator<Item = &'a Exchange> {
-    session
-        .resumes
-        .iter()
-        .filter(|resume| {
-            resume.stream.is_some_and(|index| {
-                session
-                    .streams
-                    .get(index as usize)
-                    .is_some_and(|other| std::ptr::eq(other, stream))
-            })
-        })
-        .filter_map(|resume| exchanges.get(resume.exchange as usize))
-}
-
 /// Whether the response that a stream owes may yet come: a segment of it is open, the last was seen
 /// less than the patience before the evidence ends, or a hole covers one, or an answer whose request
-/// is lost may be one.
+/// is lost may be one. `resumes` are the stream's, indices into the session's.
 #[must_use]
 pub(super) fn stream_pending(
     session: &Session,
     exchanges: &[Exchange],
     stream: &Stream,
+    resumes: &[u32],
     window: Window,
     gaps: &Gaps,
 ) -> bool {
@@ -116,8 +79,14 @@ pub(super) fn stream_pending(
             .iter()
             .filter_map(|&segment| session.exchange(segment, exchanges))
     };
-    let answers = || resumes_of(session, exchanges, stream);
-    let silent = |exchange: &Exchange| silent_since(session, exchanges, stream, exchange);
+    let answers = || {
+        resumes
+            .iter()
+            .filter_map(|&index| session.resumes.get(index as usize))
+            .filter_map(|resume| exchanges.get(resume.exchange as usize))
+    };
+    let last_resume = answers().map(Exchange::time).max();
+    let silent = |exchange: &Exchange| silent_since(exchange, last_resume);
     let retry = segments()
         .flat_map(|exchange| &exchange.events)
         .filter_map(|event| event.retry)
@@ -132,7 +101,9 @@ pub(super) fn stream_pending(
         || last.is_some_and(|last| window.left_after(last) < patience(retry))
         || gaps
             .headless
-            .last()
+            .iter()
+            .filter_map(|times| times.last())
+            .max()
             .zip(segments().next())
             .is_some_and(|(&headless, first)| headless >= first.time())
 }

@@ -3,10 +3,14 @@
 
 use crate::model::{
     case::{Fork, Refusal, RefusalKind, ResumeCase},
-    exchange::{Answer, EndCause, Exchange, Window},
+    exchange::{Answer, EndCause, Exchange},
     session::Session,
     time::{Span, Timestamp},
     verdict::Verdict,
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
 };
 
 /// Refusals between successes closer than this are another replica's.
@@ -18,15 +22,105 @@ const LIVE_BEFORE_CUT: Span = Span::from_secs(60);
 /// Refusals with 5xx that count, when they are the only answer.
 const SERVER_ERRORS: usize = 3;
 
-/// What other sessions of the server went through: when they were lost, and when they were served.
+/// What the sessions of a service went through, each list in order of time.
 #[derive(Clone, Debug, Default)]
-pub struct Neighbours {
-    /// First refusals for good of other sessions.
-    pub lost_at: Vec<Timestamp>,
-    /// Successes of other sessions.
-    pub served_at: Vec<Timestamp>,
-    /// Successful initializes of any client, by time.
-    pub initialized_at: Vec<Timestamp>,
+pub struct History {
+    /// First refusals for good, with the session.
+    lost_at: Vec<(Timestamp, usize)>,
+    /// The last success of the session served last, and of the one served last but one.
+    served_at: [Option<(Timestamp, usize)>; 2],
+    /// Successful initializes: of all clients with an address, and of each.
+    initialized_at: Vec<Timestamp>,
+    initialized_by: BTreeMap<IpAddr, Vec<Timestamp>>,
+}
+
+/// One session of a service's history.
+#[derive(Debug, Default)]
+pub struct Story {
+    /// When it was lost for good.
+    pub lost_at: Option<Timestamp>,
+    /// Its last success.
+    pub served_at: Option<Timestamp>,
+    /// Its successful initializes.
+    pub initialized: Vec<(Option<IpAddr>, Timestamp)>,
+}
+
+impl History {
+    /// Enters the sessions of a service.
+    #[must_use]
+    pub fn of(stories: impl Iterator<Item = (usize, Story)>) -> Self {
+        let mut history = Self::default();
+        for (session, story) in stories {
+            history
+                .lost_at
+                .extend(story.lost_at.map(|time| (time, session)));
+            if let Some(served) = story.served_at {
+                let [last, before] = &mut history.served_at;
+                if last.is_none_or(|(time, _)| served > time) {
+                    *before = last.replace((served, session));
+                } else if before.is_none_or(|(time, _)| served > time) {
+                    *before = Some((served, session));
+                }
+            }
+            for (client, time) in story.initialized {
+                if let Some(client) = client {
+                    history.initialized_at.push(time);
+                    history.initialized_by.entry(client).or_default().push(time);
+                }
+            }
+        }
+        history.lost_at.sort_unstable();
+        history.initialized_at.sort_unstable();
+        for times in history.initialized_by.values_mut() {
+            times.sort_unstable();
+        }
+        history
+    }
+}
+
+/// A service's history as one of its sessions sees it: what the others went through.
+#[derive(Clone, Debug)]
+pub struct Neighbours<'a> {
+    /// The history.
+    pub history: &'a History,
+    /// The session.
+    pub session: usize,
+    /// Its clients.
+    pub clients: BTreeSet<IpAddr>,
+}
+
+impl Neighbours<'_> {
+    /// Whether another session was lost for good between two times.
+    fn lost_between(&self, from: Timestamp, to: Timestamp) -> bool {
+        let lost = &self.history.lost_at;
+        let place = lost.partition_point(|(time, _)| *time < from);
+        lost.iter()
+            .skip(place)
+            .take_while(|(time, _)| *time <= to)
+            .any(|&(_, session)| session != self.session)
+    }
+
+    /// Whether another session was served after a time.
+    fn served_after(&self, time: Timestamp) -> bool {
+        let mut served = self.history.served_at.iter().flatten();
+        served
+            .find(|(_, session)| *session != self.session)
+            .is_some_and(|&(at, _)| at > time)
+    }
+
+    /// Whether another client initialized between two times.
+    fn initialized_between(&self, from: Timestamp, to: Timestamp) -> bool {
+        let count = |times: &[Timestamp]| {
+            times.partition_point(|&time| time <= to) - times.partition_point(|&time| time < from)
+        };
+        let own = self
+            .clients
+            .iter()
+            .filter_map(|client| self.history.initialized_by.get(client))
+            .map(|times| count(times))
+            .sum();
+        count(&self.history.initialized_at) > own
+    }
 }
 
 /// One exchange of a session as far as refusals go.
@@ -48,7 +142,7 @@ enum Outcome {
 /// The first refusal after which nothing of the session succeeds, when there is one.
 #[must_use]
 pub fn lost_for_good(session: &Session, exchanges: &[Exchange]) -> Option<Timestamp> {
-    let steps = steps(session, exchanges, &Neighbours::default());
+    let steps = steps(session, exchanges, None);
     let last_success = steps
         .iter()
         .rposition(|step| step.outcome == Outcome::Success);
@@ -64,12 +158,12 @@ pub fn lost_for_good(session: &Session, exchanges: &[Exchange]) -> Option<Timest
 pub fn refusals(
     session: &Session,
     exchanges: &[Exchange],
-    neighbours: &Neighbours,
+    neighbours: &Neighbours<'_>,
     resumes: &[ResumeCase],
     incarnation_at: &dyn Fn(Timestamp) -> u32,
-    window: Window,
 ) -> Vec<Refusal> {
-    let steps = steps(session, exchanges, neighbours);
+    let steps = steps(session, exchanges, Some(neighbours));
+    let outlook = Outlook::of(&steps, session, exchanges, resumes);
     let deleted = deleted_at(session, exchanges);
     let mut runs: Vec<Refusal> = Vec::new();
     let mut open: Option<RefusalKind> = None;
@@ -81,15 +175,7 @@ pub fn refusals(
                 if step.exchange.method() == "DELETE" {
                     continue;
                 }
-                let room = Room {
-                    steps: &steps,
-                    session,
-                    exchanges,
-                    deleted,
-                    neighbours,
-                    resumes,
-                };
-                let Some(kind) = room.classify(index) else {
+                let Some(kind) = outlook.classify(index, deleted, neighbours) else {
                     continue;
                 };
                 // After a good DELETE a refusal is what must come.
@@ -111,7 +197,7 @@ pub fn refusals(
                     misleading: is_misleading(step.exchange, kind),
                     status: step.exchange.status().unwrap_or(0),
                     count: 1,
-                    context: context(&steps, index, session, exchanges, neighbours, window),
+                    context: outlook.context(index, neighbours),
                     time: step.time,
                     last: step.time,
                     place: step.exchange.place,
@@ -167,7 +253,7 @@ fn revived_after_delete(
 fn steps<'a>(
     session: &Session,
     exchanges: &'a [Exchange],
-    neighbours: &Neighbours,
+    neighbours: Option<&Neighbours<'_>>,
 ) -> Vec<Step<'a>> {
     let mut resume = 0;
     let mut steps: Vec<Step<'a>> = session
@@ -214,7 +300,9 @@ fn steps<'a>(
         .skip(tail)
         .find(|step| is_error(step))
         .map(|step| step.time);
-    let others = first.is_some_and(|first| neighbours.served_at.iter().any(|&at| at > first));
+    let others = first
+        .zip(neighbours)
+        .is_some_and(|(first, neighbours)| neighbours.served_after(first));
     if errors >= SERVER_ERRORS && only && others {
         for step in steps.iter_mut().skip(tail) {
             if matches!(step.exchange.status(), Some(500..=599)) {
@@ -225,60 +313,161 @@ fn steps<'a>(
     steps
 }
 
-/// What a refusal is classified with.
-struct Room<'a> {
-    steps: &'a [Step<'a>],
-    session: &'a Session,
-    exchanges: &'a [Exchange],
-    deleted: Option<Timestamp>,
-    neighbours: &'a Neighbours,
-    resumes: &'a [ResumeCase],
+/// The steps of a session with what stands before and after each, so that a run of refusals costs one
+/// look and not one for each of them.
+struct Outlook<'s, 'a> {
+    steps: &'s [Step<'a>],
+    /// The success before and after each step.
+    success_before: Vec<Option<usize>>,
+    success_after: Vec<Option<usize>>,
+    /// For each step the first refusal of the run without success that it ends.
+    run_began: Vec<Option<usize>>,
+    /// The last success that is no DELETE, and the last one of another cursor (or none).
+    last_alive: Option<usize>,
+    last_alive_of_another: Option<usize>,
+    first_post: Option<usize>,
+    last_post: Option<usize>,
+    /// The last resume that went on with the log, and the last that forked.
+    last_log: Option<usize>,
+    last_fork: Option<usize>,
+    first_stream: Option<usize>,
+    served_cursors: BTreeSet<&'a str>,
+    /// Whether a request without cursor is refused in the run without success around each step.
+    plain_refused: Vec<bool>,
+    posts_refused: bool,
+    /// When segments opened, with the latest end so far.
+    open: Vec<(Timestamp, Timestamp)>,
+    /// When segments of incomplete streams were cut.
+    cuts: Vec<Timestamp>,
+    /// When requests were made.
+    asked: Vec<Timestamp>,
 }
 
-impl Room<'_> {
-    fn verdict(&self, step: &Step<'_>) -> Option<Verdict> {
-        let index = (step.resume? as usize).checked_sub(1)?;
-        Some(self.resumes.get(index)?.row.verdict)
+impl<'s, 'a> Outlook<'s, 'a> {
+    fn of(
+        steps: &'s [Step<'a>],
+        session: &Session,
+        exchanges: &[Exchange],
+        resumes: &[ResumeCase],
+    ) -> Self {
+        let is_success = |step: &Step<'_>| step.outcome == Outcome::Success;
+        let is_refused = |step: &&Step<'_>| step.outcome == Outcome::Refused;
+        let is_post = |step: &Step<'_>| is_success(step) && step.exchange.method() == "POST";
+        let verdict = |step: &Step<'_>| {
+            let index = (step.resume? as usize).checked_sub(1)?;
+            Some(resumes.get(index)?.row.verdict)
+        };
+        let alive = |step: &Step<'_>| is_success(step) && step.exchange.method() != "DELETE";
+        let last_alive = steps.iter().rposition(&alive);
+        let its_cursor = last_alive
+            .and_then(|index| steps.get(index))
+            .and_then(|step| step.exchange.cursor());
+        let mut outlook = Self {
+            steps,
+            success_before: Vec::with_capacity(steps.len()),
+            success_after: vec![None; steps.len()],
+            run_began: Vec::with_capacity(steps.len()),
+            last_alive,
+            last_alive_of_another: steps
+                .iter()
+                .rposition(|step| alive(step) && step.exchange.cursor() != its_cursor),
+            first_post: steps.iter().position(is_post),
+            last_post: steps.iter().rposition(is_post),
+            last_log: steps.iter().rposition(|step| {
+                matches!(
+                    verdict(step),
+                    Some(Verdict::Continued | Verdict::Replayed | Verdict::Lossy)
+                )
+            }),
+            last_fork: steps
+                .iter()
+                .rposition(|step| verdict(step) == Some(Verdict::Forked)),
+            first_stream: steps.iter().position(|step| {
+                step.exchange.method() == "GET" && step.exchange.is_event_stream()
+            }),
+            served_cursors: steps
+                .iter()
+                .filter(|step| is_success(step))
+                .filter_map(|step| step.exchange.cursor())
+                .collect(),
+            plain_refused: steps
+                .split_inclusive(is_success)
+                .flat_map(|run| {
+                    let refused = run.iter().filter(is_refused);
+                    let plain = refused
+                        .into_iter()
+                        .any(|step| step.exchange.cursor().is_none());
+                    std::iter::repeat_n(plain, run.len())
+                })
+                .collect(),
+            posts_refused: steps
+                .iter()
+                .filter(is_refused)
+                .any(|step| step.exchange.method() == "POST"),
+            open: Vec::with_capacity(session.segments.len()),
+            cuts: cuts(session, exchanges),
+            asked: steps
+                .iter()
+                .filter(|step| step.exchange.request.is_some())
+                .map(|step| step.time)
+                .collect(),
+        };
+        let (mut success, mut run) = (None, None);
+        for (index, step) in steps.iter().enumerate() {
+            outlook.success_before.push(success);
+            match step.outcome {
+                Outcome::Success => (success, run) = (Some(index), None),
+                Outcome::Refused => run = run.or(Some(index)),
+                Outcome::Conflict | Outcome::Nothing => {}
+            }
+            outlook.run_began.push(run);
+        }
+        let mut success = None;
+        for (index, after) in outlook.success_after.iter_mut().enumerate().rev() {
+            *after = success;
+            if steps.get(index).is_some_and(is_success) {
+                success = Some(index);
+            }
+        }
+        for exchange in session
+            .segments
+            .iter()
+            .filter_map(|segment| exchanges.get(segment.exchange as usize))
+        {
+            let end = exchange.end.time;
+            let latest = outlook.open.last().map_or(end, |(_, last)| end.max(*last));
+            outlook.open.push((exchange.time(), latest));
+        }
+        outlook
     }
 
-    fn classify(&self, index: usize) -> Option<RefusalKind> {
-        let Self {
-            steps,
-            session,
-            exchanges,
-            deleted,
-            neighbours,
-            ..
-        } = *self;
-        let step = steps.get(index)?;
-        let after = || steps.iter().skip(index + 1);
-        let before = || steps.iter().take(index);
-        let succeeds = |step: &&Step<'_>| step.outcome == Outcome::Success;
-        let lives_after =
-            after().any(|later| succeeds(&later) && later.exchange.method() != "DELETE");
+    fn before(&self, index: usize) -> Option<&Step<'a>> {
+        let before = self.success_before.get(index).copied().flatten()?;
+        self.steps.get(before)
+    }
+
+    fn classify(
+        &self,
+        index: usize,
+        deleted: Option<Timestamp>,
+        neighbours: &Neighbours<'_>,
+    ) -> Option<RefusalKind> {
+        let step = self.steps.get(index)?;
+        let is_after = |other: Option<usize>| other.is_some_and(|other| other > index);
+        let lives_after = is_after(self.last_alive);
 
         if step.outcome == Outcome::Refused
             && let Some(cursor) = step.exchange.cursor()
         {
-            let same_cursor = steps
-                .iter()
-                .any(|other| succeeds(&other) && other.exchange.cursor() == Some(cursor));
-            let others = after().any(|later| {
-                succeeds(&later)
-                    && later.exchange.method() != "DELETE"
-                    && later.exchange.cursor() != Some(cursor)
-            });
-            // Requests without a cursor that are refused in the same run speak for another cause.
-            let plain = |other: &&Step<'_>| {
-                other.outcome == Outcome::Refused && other.exchange.cursor().is_none()
+            let last = self.last_alive.and_then(|last| self.steps.get(last));
+            let others = if last.is_some_and(|last| last.exchange.cursor() == Some(cursor)) {
+                is_after(self.last_alive_of_another)
+            } else {
+                lives_after
             };
-            let unserved = |other: &&Step<'_>| !succeeds(other);
-            let plain_refused = before()
-                .rev()
-                .take_while(unserved)
-                .any(|other| plain(&other))
-                || after().take_while(unserved).any(|other| plain(&other));
-            if others && !same_cursor && !plain_refused {
+            // Requests without a cursor that are refused in the same run speak for another cause.
+            let plain_refused = self.plain_refused.get(index).copied().unwrap_or(false);
+            if others && !self.served_cursors.contains(cursor) && !plain_refused {
                 return Some(RefusalKind::Cursor);
             }
         }
@@ -287,29 +476,15 @@ impl Room<'_> {
         if quiet_get {
             // While POSTs succeed: afterwards too, or the session was simply gone. Where the words say
             // nothing of the session, nobody said that it was.
-            let post = |other: &Step<'_>| {
-                other.outcome == Outcome::Success && other.exchange.method() == "POST"
-            };
-            let posts_succeed =
-                after().any(post) || step.outcome == Outcome::Conflict && before().any(post);
-            let posts_refused = steps.iter().any(|other| {
-                other.outcome == Outcome::Refused && other.exchange.method() == "POST"
-            });
-            let served = before().any(|earlier| {
-                earlier.exchange.method() == "GET" && earlier.exchange.is_event_stream()
-            });
-            let open = session
-                .segments
-                .iter()
-                .filter_map(|segment| exchanges.get(segment.exchange as usize))
-                .any(|exchange| {
-                    exchange.time() < step.time
-                        && exchange.end.time >= step.time
-                        && !std::ptr::eq(exchange, step.exchange)
-                });
-            let conflict = step.exchange.status() == Some(409) || posts_succeed && !posts_refused;
+            let posts_succeed = is_after(self.last_post)
+                || step.outcome == Outcome::Conflict
+                    && self.first_post.is_some_and(|first| first < index);
+            let served = self.first_stream.is_some_and(|first| first < index);
+            let conflict =
+                step.exchange.status() == Some(409) || posts_succeed && !self.posts_refused;
             if conflict {
-                return (served && !open).then_some(RefusalKind::Conflict);
+                let free = served && !self.has_open_segment(step.time);
+                return free.then_some(RefusalKind::Conflict);
             }
         }
         if step.outcome == Outcome::Conflict {
@@ -319,84 +494,97 @@ impl Room<'_> {
             return lives_after.then_some(RefusalKind::Revived);
         }
         if lives_after {
-            let last = before().rev().find(succeeds).map(|step| {
-                step.exchange
-                    .end
-                    .time
-                    .max(step.time)
-                    .min(step_time(index, steps))
-            });
-            let next = after().find(succeeds).map(|step| step.time);
+            let last = self
+                .before(index)
+                .map(|last| last.exchange.end.time.max(last.time).min(step.time));
+            let next = self
+                .success_after
+                .get(index)
+                .copied()
+                .flatten()
+                .and_then(|next| self.steps.get(next))
+                .map(|next| next.time);
             let close = match (last, next) {
                 (Some(last), Some(next)) => next.since(last) < BETWEEN_SUCCESSES,
                 _ => false,
             };
-            let log_goes_on = after().any(|later| {
-                matches!(
-                    self.verdict(later),
-                    Some(Verdict::Continued | Verdict::Replayed | Verdict::Lossy)
-                )
-            });
-            let forked = after().any(|later| self.verdict(later) == Some(Verdict::Forked));
-            return match (close || log_goes_on, forked) {
+            return match (close || is_after(self.last_log), is_after(self.last_fork)) {
                 (true, _) => Some(RefusalKind::Misrouted),
                 (false, false) => Some(RefusalKind::Revived),
                 // The log told: another one lives under the old id.
                 (false, true) => None,
             };
         }
-        if lost_with_its_connection(steps, index, session, exchanges, neighbours) {
+        if self.lost_with_its_connection(step.time, neighbours) {
             return Some(RefusalKind::LostOnDisconnect);
         }
         Some(RefusalKind::Lost)
     }
+
+    /// Whether a segment that opened before `time` was open then.
+    fn has_open_segment(&self, time: Timestamp) -> bool {
+        let opened = self.open.partition_point(|(open, _)| *open < time);
+        opened
+            .checked_sub(1)
+            .and_then(|last| self.open.get(last))
+            .is_some_and(|(_, end)| *end >= time)
+    }
+
+    /// The refusal follows the cut of the session's own stream within 30 s, the client was live, and
+    /// no other session of the server was lost at that time.
+    fn lost_with_its_connection(&self, time: Timestamp, neighbours: &Neighbours<'_>) -> bool {
+        let until = self.steps.partition_point(|step| step.time <= time);
+        let first = until
+            .checked_sub(1)
+            .and_then(|last| self.run_began.get(last).copied().flatten())
+            .and_then(|first| self.steps.get(first))
+            .map_or(time, |first| first.time);
+        let Some(cut) = self.last_cut(first) else {
+            return false;
+        };
+        let soon = first.since(cut) <= AFTER_CUT;
+        let asked = self.asked.partition_point(|&asked| asked <= cut);
+        let live = asked
+            .checked_sub(1)
+            .and_then(|last| self.asked.get(last))
+            .is_some_and(|&asked| cut.since(asked) <= LIVE_BEFORE_CUT);
+        soon && live && !neighbours.lost_between(cut, cut.plus(AFTER_CUT))
+    }
+
+    /// The last time up to `time` that a segment of the session was cut.
+    fn last_cut(&self, time: Timestamp) -> Option<Timestamp> {
+        let place = self.cuts.partition_point(|&cut| cut <= time);
+        self.cuts.get(place.checked_sub(1)?).copied()
+    }
+
+    fn context(&self, index: usize, neighbours: &Neighbours<'_>) -> String {
+        let Some(step) = self.steps.get(index) else {
+            return String::new();
+        };
+        let mut words = Vec::new();
+        if let Some(success) = self.before(index) {
+            let seen = success.exchange.end.time.min(step.time).max(success.time);
+            words.push(format!(
+                "{:.1} s after the last success",
+                step.time.since(seen).millis_f64() / 1000.0
+            ));
+        }
+        if let Some(cut) = self.last_cut(step.time) {
+            words.push(format!(
+                "{:.1} s after a cut of its stream",
+                step.time.since(cut).millis_f64() / 1000.0
+            ));
+        }
+        if neighbours.initialized_between(step.time, step.time.plus(AFTER_CUT)) {
+            words.push("other clients initialize just after: a restart".to_owned());
+        }
+        words.join(", ")
+    }
 }
 
-fn step_time(index: usize, steps: &[Step<'_>]) -> Timestamp {
-    steps
-        .get(index)
-        .map_or(Timestamp::default(), |step| step.time)
-}
-
-/// The refusal follows the cut of the session's own stream within 30 s, the client was live, and no
-/// other session of the server was lost at that time.
-fn lost_with_its_connection(
-    steps: &[Step<'_>],
-    index: usize,
-    session: &Session,
-    exchanges: &[Exchange],
-    neighbours: &Neighbours,
-) -> bool {
-    let Some(step) = steps.get(index) else {
-        return false;
-    };
-    let first = steps
-        .iter()
-        .rev()
-        .skip_while(|other| other.time > step.time)
-        .take_while(|other| other.outcome != Outcome::Success)
-        .filter(|other| other.outcome == Outcome::Refused)
-        .last()
-        .map_or(step.time, |first| first.time);
-    let Some(cut) = last_cut(session, exchanges, first) else {
-        return false;
-    };
-    let soon = first.since(cut) <= AFTER_CUT;
-    let live = steps.iter().any(|other| {
-        other.time <= cut
-            && cut.since(other.time) <= LIVE_BEFORE_CUT
-            && other.exchange.request.is_some()
-    });
-    let others = neighbours
-        .lost_at
-        .iter()
-        .any(|&at| at.since(cut) >= Span::ZERO && at.since(cut) <= AFTER_CUT);
-    soon && live && !others
-}
-
-/// The last time before `time` that a segment of the session was cut.
-fn last_cut(session: &Session, exchanges: &[Exchange], time: Timestamp) -> Option<Timestamp> {
-    session
+/// When segments of the session's incomplete streams were cut, in order.
+fn cuts(session: &Session, exchanges: &[Exchange]) -> Vec<Timestamp> {
+    let mut cuts: Vec<Timestamp> = session
         .segments
         .iter()
         .filter_map(|segment| {
@@ -410,10 +598,11 @@ fn last_cut(session: &Session, exchanges: &[Exchange], time: Timestamp) -> Optio
                     | EndCause::ClientRst
                     | EndCause::Silent
             );
-            (cut && stream.completed.is_none() && exchange.end.time <= time)
-                .then_some(exchange.end.time)
+            (cut && stream.completed.is_none()).then_some(exchange.end.time)
         })
-        .max()
+        .collect();
+    cuts.sort_unstable();
+    cuts
 }
 
 fn deleted_at(session: &Session, exchanges: &[Exchange]) -> Option<Timestamp> {
@@ -433,44 +622,4 @@ fn deleted_at(session: &Session, exchanges: &[Exchange]) -> Option<Timestamp> {
 fn is_misleading(exchange: &Exchange, kind: RefusalKind) -> bool {
     matches!(kind, RefusalKind::Lost | RefusalKind::LostOnDisconnect)
         && !matches!(exchange.status(), Some(404 | 410))
-}
-
-fn context(
-    steps: &[Step<'_>],
-    index: usize,
-    session: &Session,
-    exchanges: &[Exchange],
-    neighbours: &Neighbours,
-    _window: Window,
-) -> String {
-    let Some(step) = steps.get(index) else {
-        return String::new();
-    };
-    let mut words = Vec::new();
-    let last_success = steps
-        .iter()
-        .take(index)
-        .rev()
-        .find(|step| step.outcome == Outcome::Success);
-    if let Some(success) = last_success {
-        let seen = success.exchange.end.time.min(step.time).max(success.time);
-        words.push(format!(
-            "{:.1} s after the last success",
-            step.time.since(seen).millis_f64() / 1000.0
-        ));
-    }
-    if let Some(cut) = last_cut(session, exchanges, step.time) {
-        words.push(format!(
-            "{:.1} s after a cut of its stream",
-            step.time.since(cut).millis_f64() / 1000.0
-        ));
-    }
-    let restart = neighbours
-        .initialized_at
-        .iter()
-        .any(|&at| at.since(step.time) >= Span::ZERO && at.since(step.time) <= AFTER_CUT);
-    if restart {
-        words.push("other clients initialize just after: a restart".to_owned());
-    }
-    words.join(", ")
 }

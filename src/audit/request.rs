@@ -1,14 +1,15 @@
 //! Requests and what became of them: who was pending at a cut, who was answered later, who is lost.
 
-use super::owed::{Gaps, stream_pending};
+use super::survey::Survey;
 use crate::model::{
     analysis::RequestFates,
-    exchange::{EndCause, Exchange, Window},
+    exchange::Exchange,
     message::{MessageKind, PayloadHash},
     session::{Session, Stream},
-    time::{Span, Timestamp},
+    time::Timestamp,
 };
-use std::collections::BTreeSet;
+use foldhash::fast::RandomState;
+use std::collections::{BTreeSet, HashMap};
 
 /// A request that a stream's POST carried.
 #[derive(Clone, Debug)]
@@ -19,7 +20,7 @@ pub struct Request<'a> {
     pub method: &'a str,
     /// Its progress token.
     pub progress_token: Option<&'a str>,
-    /// Its answers on the stream, in order of arrival.
+    /// Its answers: those on the stream, in order of arrival, and then strayed ones.
     pub answers: Vec<Reply<'a>>,
     /// The client cancelled it.
     pub cancelled: bool,
@@ -38,15 +39,14 @@ pub struct Reply<'a> {
     pub event_id: Option<&'a str>,
 }
 
-/// A client that was silent this long after keeping a stream open has stayed.
-const STAYED: Span = Span::from_secs(10);
-
 /// The requests of the POST that began a stream, with their answers on it.
 #[must_use]
 pub fn requests_of<'a>(
     session: &Session,
     exchanges: &'a [Exchange],
     stream: &Stream,
+    cancelled: &Cancellations<'_>,
+    strays: &Strays<'a>,
 ) -> Vec<Request<'a>> {
     let Some(post) = stream
         .begun_by
@@ -57,7 +57,7 @@ pub fn requests_of<'a>(
     let Some(request) = &post.request else {
         return Vec::new();
     };
-    request
+    let mut requests: Vec<Request<'a>> = request
         .messages
         .iter()
         .filter(|message| message.kind == MessageKind::Request)
@@ -67,112 +67,162 @@ pub fn requests_of<'a>(
                 id,
                 method: message.method.as_deref().unwrap_or_default(),
                 progress_token: message.progress_token.as_deref(),
-                answers: replies(session, exchanges, stream, id),
-                cancelled: is_cancelled(session, exchanges, id, request.time),
+                answers: Vec::new(),
+                cancelled: cancelled.get(id).is_some_and(|&last| last >= request.time),
             })
         })
-        .collect()
+        .collect();
+    answer(&mut requests, session, exchanges, stream);
+    strays.answer(&mut requests, session, stream, post.time());
+    requests
 }
 
-/// The answers to a request: on its stream, or else where nobody would look for them.
-fn replies<'a>(
+/// Enters the answers that came on a stream. Two requests of one id share them.
+fn answer<'a>(
+    requests: &mut [Request<'a>],
     session: &Session,
     exchanges: &'a [Exchange],
     stream: &Stream,
-    id: &str,
-) -> Vec<Reply<'a>> {
-    let own = stream
-        .segments
-        .iter()
-        .filter_map(|&segment| session.exchange(segment, exchanges));
-    let replies: Vec<Reply<'a>> = own.flat_map(|exchange| answers_in(exchange, id)).collect();
-    if replies.iter().any(|reply| reply.delivered) {
-        return replies;
+) {
+    if requests.is_empty() {
+        return;
     }
-    let strayed = strayed_replies(session, exchanges, stream, id);
-    replies.into_iter().chain(strayed).collect()
-}
-
-/// Answers on another GET (the wrong channel, but no loss), or to a cursor of this session under
-/// another session's id; none where the session uses the request's id twice.
-fn strayed_replies<'a>(
-    session: &Session,
-    exchanges: &'a [Exchange],
-    stream: &Stream,
-    id: &str,
-) -> Vec<Reply<'a>> {
-    let post = stream
-        .begun_by
-        .and_then(|post| exchanges.get(post as usize));
-    let Some(since) = post.map(Exchange::time) else {
-        return Vec::new();
-    };
-    let own: BTreeSet<u32> = stream
-        .segments
-        .iter()
-        .filter_map(|&segment| Some(session.segments.get(segment as usize)?.exchange))
-        .collect();
-    let carried: BTreeSet<u32> = session
-        .segments
-        .iter()
-        .map(|segment| segment.exchange)
-        .chain(session.resumes.iter().map(|resume| resume.exchange))
-        .collect();
-    let replies: Vec<Reply<'a>> = carried
-        .difference(&own)
-        .filter_map(|&number| exchanges.get(number as usize))
-        .filter(|exchange| exchange.method() == "GET")
-        .flat_map(|exchange| answers_in(exchange, id))
-        .filter(|reply| reply.time >= since)
-        .collect();
-    let asks = |exchange: &&Exchange| {
-        exchange.request.as_ref().is_some_and(|request| {
-            let ids = request.messages.iter().filter_map(|message| {
-                (message.kind == MessageKind::Request).then_some(message.id.as_deref()?)
-            });
-            ids.into_iter().any(|other| other == id)
-        })
-    };
-    let twice = || {
-        session
-            .exchanges
-            .iter()
-            .filter_map(|&number| exchanges.get(number as usize))
-            .filter(asks)
-            .nth(1)
-            .is_some()
-    };
-    if replies.is_empty() || twice() {
-        Vec::new()
-    } else {
-        replies
+    let mut by_id: HashMap<&str, Vec<usize>, RandomState> = HashMap::default();
+    for (index, request) in requests.iter().enumerate() {
+        by_id.entry(request.id).or_default().push(index);
+    }
+    for &segment in &stream.segments {
+        let Some(exchange) = session.exchange(segment, exchanges) else {
+            continue;
+        };
+        for (id, reply) in replies_in(exchange) {
+            for &request in by_id.get(id).into_iter().flatten() {
+                if let Some(request) = requests.get_mut(request) {
+                    request.answers.push(reply);
+                }
+            }
+        }
     }
 }
 
-fn answers_in<'a>(exchange: &'a Exchange, id: &str) -> impl Iterator<Item = Reply<'a>> {
+/// Answers to requests on an exchange, with the requests' ids.
+fn replies_in(exchange: &Exchange) -> impl Iterator<Item = (&str, Reply<'_>)> {
     exchange
         .events
         .iter()
-        .filter(move |event| {
-            matches!(event.message, MessageKind::Response | MessageKind::Error)
-                && event.rpc_id.map(|id| exchange.text(id)) == Some(id)
-        })
-        .map(|event| Reply {
-            time: event.time,
-            hash: event.hash,
-            delivered: event.delivered,
-            event_id: event.id.filter(|id| id.len > 0).map(|id| exchange.text(id)),
+        .filter(|event| matches!(event.message, MessageKind::Response | MessageKind::Error))
+        .filter_map(|event| {
+            let reply = Reply {
+                time: event.time,
+                hash: event.hash,
+                delivered: event.delivered,
+                event_id: event.id.filter(|id| id.len > 0).map(|id| exchange.text(id)),
+            };
+            Some((exchange.text(event.rpc_id?), reply))
         })
 }
 
-fn is_cancelled(session: &Session, exchanges: &[Exchange], id: &str, after: Timestamp) -> bool {
-    session
+/// Answers where nobody would look for them: on another GET (the wrong channel, but no loss), or to
+/// a cursor of this session under another session's id.
+#[derive(Debug, Default)]
+pub struct Strays<'a> {
+    /// Answers on GETs by the request's id, with the exchange; in order of exchange.
+    replies: HashMap<&'a str, Vec<(u32, Reply<'a>)>, RandomState>,
+    /// The last exchange that asks under an id, and whether another one did.
+    asked: HashMap<&'a str, (u32, bool), RandomState>,
+}
+
+impl<'a> Strays<'a> {
+    /// Looks through a session.
+    #[must_use]
+    pub fn of(session: &Session, exchanges: &'a [Exchange]) -> Self {
+        let mut strays = Self::default();
+        let carried: BTreeSet<u32> = session
+            .segments
+            .iter()
+            .map(|segment| segment.exchange)
+            .chain(session.resumes.iter().map(|resume| resume.exchange))
+            .collect();
+        for number in carried {
+            let Some(exchange) = exchanges.get(number as usize) else {
+                continue;
+            };
+            if exchange.method() != "GET" {
+                continue;
+            }
+            for (id, reply) in replies_in(exchange) {
+                strays.replies.entry(id).or_default().push((number, reply));
+            }
+        }
+        for &number in &session.exchanges {
+            let request = exchanges
+                .get(number as usize)
+                .and_then(|exchange| exchange.request.as_ref());
+            let messages = request.into_iter().flat_map(|request| &request.messages);
+            for id in messages
+                .filter(|message| message.kind == MessageKind::Request)
+                .filter_map(|message| message.id.as_deref())
+            {
+                let (last, twice) = strays.asked.entry(id).or_insert((number, false));
+                *twice |= *last != number;
+                *last = number;
+            }
+        }
+        strays
+    }
+
+    /// Enters strayed answers to requests that got none on their stream; none where the session
+    /// uses the request's id twice.
+    fn answer(
+        &self,
+        requests: &mut [Request<'a>],
+        session: &Session,
+        stream: &Stream,
+        since: Timestamp,
+    ) {
+        let mut own: Option<BTreeSet<u32>> = None;
+        for request in requests {
+            let twice = self.asked.get(request.id).is_some_and(|(_, twice)| *twice);
+            if twice || request.answers.iter().any(|reply| reply.delivered) {
+                continue;
+            }
+            let Some(replies) = self.replies.get(request.id) else {
+                continue;
+            };
+            let own = own.get_or_insert_with(|| {
+                let segments = stream.segments.iter();
+                segments
+                    .filter_map(|&segment| Some(session.segments.get(segment as usize)?.exchange))
+                    .collect()
+            });
+            request.answers.extend(
+                replies
+                    .iter()
+                    .filter(|(number, reply)| !own.contains(number) && reply.time >= since)
+                    .map(|&(_, reply)| reply),
+            );
+        }
+    }
+}
+
+/// When each request was cancelled last, by its id.
+pub type Cancellations<'a> = HashMap<&'a str, Timestamp, RandomState>;
+
+/// The cancellations that a session's requests carry.
+#[must_use]
+pub fn cancellations<'a>(session: &Session, exchanges: &'a [Exchange]) -> Cancellations<'a> {
+    let mut cancelled = Cancellations::default();
+    let requests = session
         .exchanges
         .iter()
-        .filter_map(|&number| exchanges.get(number as usize)?.request.as_ref())
-        .filter(|request| request.time >= after)
-        .flat_map(|request| &request.messages)
-        .any(|message| message.cancels.as_deref() == Some(id))
+        .filter_map(|&number| exchanges.get(number as usize)?.request.as_ref());
+    for request in requests {
+        for id in request.messages.iter().filter_map(|m| m.cancels.as_deref()) {
+            let last = cancelled.entry(id).or_insert(request.time);
+            *last = request.time.max(*last);
+        }
+    }
+    cancelled
 }
 
 /// What became of a request that was pending at a cut.
@@ -194,14 +244,7 @@ pub enum Fate {
 
 /// The fate of a request of `stream`, cut at `cut`.
 #[must_use]
-pub fn fate(
-    session: &Session,
-    exchanges: &[Exchange],
-    stream: &Stream,
-    request: &Request<'_>,
-    cut: Timestamp,
-    (window, gaps): (Window, &Gaps),
-) -> Fate {
+pub fn fate(survey: &Survey<'_>, stream: u32, request: &Request<'_>, cut: Timestamp) -> Fate {
     let mut delivered = request.answers.iter().filter(|reply| reply.delivered);
     if let Some(first) = delivered.next() {
         return if delivered.any(|other| other.hash != first.hash) {
@@ -212,38 +255,13 @@ pub fn fate(
     }
     if request.cancelled {
         Fate::Cancelled
-    } else if stream_pending(session, exchanges, stream, window, gaps) {
+    } else if survey.is_pending(Some(stream)) {
         Fate::Pending
-    } else if client_stayed(session, exchanges, cut) {
+    } else if survey.client_stayed(cut) {
         Fate::Lost
     } else {
         Fate::Abandoned
     }
-}
-
-/// Whether the client stayed after `cut`: it sent another request of the session that is no DELETE,
-/// or kept a stream open for 10 s.
-#[must_use]
-pub fn client_stayed(session: &Session, exchanges: &[Exchange], cut: Timestamp) -> bool {
-    let members = || {
-        session
-            .exchanges
-            .iter()
-            .filter_map(|&number| exchanges.get(number as usize))
-    };
-    let asked = members().any(|exchange| {
-        exchange
-            .request
-            .as_ref()
-            .is_some_and(|request| request.time > cut && &*request.method != "DELETE")
-    });
-    let kept = members().any(|exchange| {
-        exchange.is_event_stream()
-            && exchange.time() <= cut
-            && exchange.end.cause != EndCause::Unknown
-            && exchange.end.time.since(cut) >= STAYED
-    });
-    asked || kept
 }
 
 /// Sums up the fates of the requests pending at a cut; `dropped` tells which answered ones come

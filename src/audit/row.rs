@@ -1,6 +1,6 @@
 //! Facts → rows of the reports, typed.
 
-use super::{judge::Decision, owed::retry_before};
+use super::{judge::Decision, survey::Survey};
 use crate::model::{
     analysis::{RequestFates, Resume, SegmentRow, SessionRow},
     case::{RefusalKind, ResumeCase, SessionCase},
@@ -22,6 +22,7 @@ const LEFT: Span = Span::from_secs(10);
 pub(super) struct Frame<'a> {
     pub(super) session: &'a Session,
     pub(super) exchanges: &'a [Exchange],
+    pub(super) survey: &'a Survey<'a>,
     pub(super) resumption: &'a Resumption,
     pub(super) exchange: &'a Exchange,
     pub(super) decision: &'a Decision,
@@ -42,9 +43,13 @@ pub(super) fn resume(frame: &Frame<'_>) -> ResumeCase {
     let start = exchange.time();
     let before = segment_before(session, exchanges, resumption, start);
     let disconnect = before.and_then(|before| disconnect(before, start));
-    let last_event = stream_events(session, exchanges, resumption, start).last();
+    let (events_before, last_event) = frame.survey.delivered_until(
+        resumption.stream,
+        start,
+        resumption.segment.zip(Some(*exchange)),
+    );
     let gap = disconnect.map(|(time, _)| start.since(time));
-    let retry = retry_before(session, exchanges, resumption.stream, start);
+    let retry = frame.survey.retry_before(resumption.stream, start);
     let first_message = exchange.events.iter().find(|event| event.is_message());
     let first_event = exchange.events.first();
     let response = exchange.response.as_ref();
@@ -61,7 +66,7 @@ pub(super) fn resume(frame: &Frame<'_>) -> ResumeCase {
         first_event_id: first_message
             .map(|event| event.id.map_or("", |id| exchange.text(id)).to_owned()),
         id_scheme: decision.scheme,
-        events_before: count(stream_events(session, exchanges, resumption, start).count()),
+        events_before: count(events_before),
         events_after: count(exchange.events.len()),
         events_redelivered: decision.redelivered,
         ids_skipped: decision.skipped,
@@ -80,14 +85,14 @@ pub(super) fn resume(frame: &Frame<'_>) -> ResumeCase {
         method: exchange.method().to_owned(),
         status: exchange.status(),
         response_session_id: response.and_then(|response| response.session_id.clone()),
-        last_event_time: last_event.map(|event| event.time),
+        last_event_time: last_event,
         disconnect_time: disconnect.map(|(time, _)| time),
         disconnect_cause: disconnect.map(|(_, cause)| cause),
         resume_time: start,
         first_event_time: first_event.map(|event| event.time),
         silence: disconnect
             .zip(last_event)
-            .map(|((time, _), event)| time.since(event.time)),
+            .map(|((time, _), event)| time.since(event)),
         gap,
         retry,
         retry_kept: gap.zip(retry).map(|(gap, retry)| {
@@ -119,13 +124,19 @@ fn segment_before<'a>(
     start: Timestamp,
 ) -> Option<&'a Exchange> {
     let stream = session.streams.get(resumption.stream? as usize)?;
+    let earlier = stream.segments.partition_point(|&segment| {
+        session
+            .segments
+            .get(segment as usize)
+            .is_some_and(|segment| segment.open < start)
+    });
     stream
         .segments
+        .get(..earlier)?
         .iter()
         .rev()
-        .filter(|&&segment| Some(segment) != resumption.segment)
-        .filter_map(|&segment| session.exchange(segment, exchanges))
-        .find(|exchange| exchange.time() < start)
+        .find(|&&segment| Some(segment) != resumption.segment)
+        .and_then(|&segment| session.exchange(segment, exchanges))
 }
 
 /// When and by what a segment ended, seen from a resume at `start`. One that shows no end and brings
@@ -144,24 +155,6 @@ fn disconnect(before: &Exchange, start: Timestamp) -> Option<(Timestamp, EndCaus
         .or(last)
         .unwrap_or(before.time());
     Some((silent, EndCause::Silent))
-}
-
-/// Events delivered on a resume's stream before it, in order.
-fn stream_events<'a>(
-    session: &'a Session,
-    exchanges: &'a [Exchange],
-    resumption: &'a Resumption,
-    start: Timestamp,
-) -> impl Iterator<Item = &'a Event> {
-    resumption
-        .stream
-        .and_then(|stream| session.streams.get(stream as usize))
-        .into_iter()
-        .flat_map(|stream| &stream.segments)
-        .filter(|&&segment| Some(segment) != resumption.segment)
-        .filter_map(|&segment| session.exchange(segment, exchanges))
-        .flat_map(|exchange| &exchange.events)
-        .filter(move |event| event.delivered && event.time <= start)
 }
 
 /// What was delivered last and what came, for people.
@@ -230,11 +223,7 @@ pub(super) fn segments(
         let Some(stream) = session.streams.get(segment.stream as usize) else {
             continue;
         };
-        let place_in_stream = stream
-            .segments
-            .iter()
-            .position(|&other| other == number)
-            .unwrap_or(0);
+        let place_in_stream = stream.segments.binary_search(&number).unwrap_or(0);
         let superseded = stream
             .segments
             .get(place_in_stream + 1)

@@ -8,10 +8,12 @@ use super::{
     judge::{Bench, Decision},
     ledger::{Ledger, differs},
     order::Orders,
-    owed::{Gaps, silent_since},
+    owed::Gaps,
     refusal::{self, Neighbours},
     request::{self, Fate},
     row,
+    sighting::{Scope, Seen},
+    survey::Survey,
 };
 use crate::model::{
     analysis::Resume,
@@ -26,6 +28,7 @@ use crate::model::{
     verdict::{Confidence, Verdict},
 };
 use std::{
+    cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
@@ -53,13 +56,14 @@ pub(super) struct Room<'a> {
     /// What the capture lacks of the session.
     pub(super) gaps: Gaps,
     /// What other sessions of the service went through.
-    pub(super) neighbours: Neighbours,
+    pub(super) neighbours: Neighbours<'a>,
 }
 
 /// The walk through one session.
 pub(super) struct Walk<'r, 'a> {
     room: &'r Room<'a>,
     ledger: Ledger<'a>,
+    survey: Survey<'a>,
     latest: u32,
     /// When each incarnation after the first began.
     began: Vec<Timestamp>,
@@ -83,6 +87,7 @@ impl<'r, 'a> Walk<'r, 'a> {
                 room.orders,
                 room.backends,
             ),
+            survey: Survey::of(room.session, room.exchanges, room.window, &room.gaps),
             latest: 1,
             began: Vec::new(),
             nonces: BTreeMap::new(),
@@ -120,7 +125,11 @@ impl<'r, 'a> Walk<'r, 'a> {
             let Some(exchange) = self.room.exchanges.get(number as usize) else {
                 continue;
             };
-            if session.issued_by.contains(&number) && session.issued_by.first() != Some(&number) {
+            if session
+                .issued_by
+                .binary_search(&number)
+                .is_ok_and(|at| at > 0)
+            {
                 self.begin_incarnation(exchange.time());
             }
             let segment = segments.get(&number).copied();
@@ -202,11 +211,12 @@ impl<'r, 'a> Walk<'r, 'a> {
                 && self
                     .ledger
                     .shares_counter(self.latest, backend, &standing.key, Some(event.time))
-                && self.ledger.seen(id).iter().any(|seen| {
-                    seen.incarnation == self.latest
-                        && seen.time < event.time
-                        && differs(seen, event)
-                        && !self.ledger.apart(seen.backend, backend)
+                && self.ledger.seen(id).is_some_and(|seen| {
+                    seen.within(Scope::incarnation(self.latest)).any(|seen| {
+                        seen.time < event.time
+                            && differs(seen, event)
+                            && !self.ledger.apart(seen.backend, backend)
+                    })
                 })
         })
     }
@@ -247,7 +257,7 @@ impl<'r, 'a> Walk<'r, 'a> {
             .case
             .reuses
             .iter_mut()
-            .find(|reuse| reuse.incarnation == incarnation && !reuse.new_log)
+            .rfind(|reuse| reuse.incarnation == incarnation && !reuse.new_log)
         {
             known.count += count;
             return;
@@ -341,6 +351,7 @@ impl<'r, 'a> Walk<'r, 'a> {
         let mut case = row::resume(&row::Frame {
             session: self.room.session,
             exchanges: self.room.exchanges,
+            survey: &self.survey,
             resumption,
             exchange,
             decision: &decision,
@@ -368,7 +379,7 @@ impl<'r, 'a> Walk<'r, 'a> {
             session: self.room.session,
             exchanges: self.room.exchanges,
             ledger: &self.ledger,
-            window: self.room.window,
+            survey: &self.survey,
             gaps: &self.room.gaps,
             start_seen: !self.room.session.issued_by.is_empty(),
             service_whole: self.room.service_whole,
@@ -400,7 +411,7 @@ impl<'r, 'a> Walk<'r, 'a> {
             .session
             .resumes
             .iter()
-            .position(|other| other.segment == Some(segment))?;
+            .rposition(|other| other.segment == Some(segment))?;
         let case = self.case.resumes.get(before)?;
         (case.row.verdict == Verdict::Replayed && case.row.events_redelivered == 0)
             .then_some(before)
@@ -415,13 +426,14 @@ impl<'r, 'a> Walk<'r, 'a> {
             Verdict::Forked => {
                 let backend = self.ledger.backend(exchange);
                 let contradicted = exchange.events.iter().any(|event| {
-                    event.id.is_some_and(|id| {
-                        self.ledger.seen(exchange.text(id)).iter().any(|seen| {
-                            seen.incarnation == self.latest
-                                && differs(seen, event)
-                                && !self.ledger.apart(seen.backend, backend)
+                    event
+                        .id
+                        .and_then(|id| self.ledger.seen(exchange.text(id)))
+                        .is_some_and(|seen| {
+                            seen.within(Scope::incarnation(self.latest)).any(|seen| {
+                                differs(seen, event) && !self.ledger.apart(seen.backend, backend)
+                            })
                         })
-                    })
                 });
                 if self.latest == decision.incarnation || contradicted {
                     self.begin_incarnation(exchange.time());
@@ -442,29 +454,19 @@ impl<'r, 'a> Walk<'r, 'a> {
             .filter(|(_, event)| event.is_message())
             .filter_map(|(index, event)| {
                 let id = event.id.filter(|id| id.len > 0)?;
-                let seen = self.ledger.seen(exchange.text(id));
-                let mut before = seen
-                    .iter()
-                    .filter(|seen| seen.delivered && seen.time <= event.time)
-                    .peekable();
-                before.peek()?;
-                before
-                    .all(|seen| differs(seen, event))
+                let seen = self.ledger.seen(exchange.text(id))?;
+                seen.all_differ(event, |seen| seen.delivered && seen.time <= event.time)
                     .then(|| u32::try_from(index).ok())?
             })
             .collect()
     }
 
     fn note_fates(&self, case: &mut ResumeCase, resumption: &Resumption, exchange: &Exchange) {
-        let session = self.room.session;
-        let Some(stream) = resumption
-            .stream
-            .and_then(|stream| session.streams.get(stream as usize))
-        else {
+        let Some(stream) = resumption.stream else {
             return;
         };
         let cut = case.row.disconnect_time.unwrap_or(exchange.time());
-        let requests = request::requests_of(session, self.room.exchanges, stream);
+        let requests = self.survey.requests(Some(stream));
         let pending: Vec<_> = requests
             .iter()
             .filter(|request| {
@@ -474,28 +476,21 @@ impl<'r, 'a> Walk<'r, 'a> {
                     .any(|reply| reply.delivered && reply.time <= cut)
             })
             .map(|request| {
-                let fate = request::fate(
-                    session,
-                    self.room.exchanges,
-                    stream,
-                    request,
-                    cut,
-                    (self.room.window, &self.room.gaps),
-                );
+                let fate = request::fate(&self.survey, stream, request, cut);
                 let dropped = fate == Fate::Answered
                     && request.answers.iter().any(|reply| {
                         reply.delivered
-                            && reply.event_id.is_some_and(|id| {
-                                let mut seen = self
-                                    .ledger
-                                    .seen(id)
-                                    .iter()
-                                    .filter(|seen| {
+                            && reply
+                                .event_id
+                                .and_then(|id| self.ledger.seen(id))
+                                .is_some_and(|seen| {
+                                    let counts = |seen: &Seen| {
                                         seen.delivered && seen.comparable && seen.time < reply.time
-                                    })
-                                    .peekable();
-                                seen.peek().is_some() && seen.all(|seen| seen.hash != reply.hash)
-                            })
+                                    };
+                                    let all = Scope::default();
+                                    seen.within(all).any(counts)
+                                        && !seen.with_payload(all, reply.hash).any(counts)
+                                })
                     });
                 (request, fate, dropped)
             })
@@ -513,9 +508,10 @@ impl<'r, 'a> Walk<'r, 'a> {
     // --- at the end ---------------------------------------------------------------------------
 
     fn finish(mut self) -> Judged {
-        let began = self.began.clone();
+        let mut began = self.began.clone();
+        began.sort_unstable();
         let incarnation_at = move |time: Timestamp| {
-            1 + u32::try_from(began.iter().filter(|&&began| began <= time).count()).unwrap_or(0)
+            1 + u32::try_from(began.partition_point(|&began| began <= time)).unwrap_or(0)
         };
         self.case.refusals = refusal::refusals(
             self.room.session,
@@ -523,7 +519,6 @@ impl<'r, 'a> Walk<'r, 'a> {
             &self.room.neighbours,
             &self.case.resumes,
             &incarnation_at,
-            self.room.window,
         );
         self.case.lost = self.lost_requests();
         self.case.dropped_cursors = self.dropped_cursors();
@@ -557,29 +552,15 @@ impl<'r, 'a> Walk<'r, 'a> {
                 continue;
             }
             let number = u32::try_from(index).unwrap_or(u32::MAX);
-            let attempts: Vec<(usize, &Resumption)> = session
-                .resumes
-                .iter()
-                .enumerate()
-                .filter(|(_, resume)| resume.stream == Some(number))
-                .collect();
-            let Some(cut) = self.cut_of(stream, attempts.last().map(|(_, resume)| *resume)) else {
+            let last = self.survey.resumes(Some(number)).last().copied();
+            let came_back = last.and_then(|last| session.resumes.get(last as usize));
+            let Some(cut) = self.cut_of(number, stream, came_back) else {
                 continue;
             };
-            let torn = stream
-                .segments
-                .iter()
-                .filter_map(|&segment| session.exchange(segment, self.room.exchanges))
-                .any(Exchange::body_has_hole);
-            for request in request::requests_of(session, self.room.exchanges, stream) {
-                let fate = request::fate(
-                    session,
-                    self.room.exchanges,
-                    stream,
-                    &request,
-                    cut.time,
-                    (self.room.window, &self.room.gaps),
-                );
+            let last = last.and_then(|last| self.case.resumes.get(last as usize));
+            let torn = self.survey.has_holes(Some(number));
+            for request in self.survey.requests(Some(number)) {
+                let fate = request::fate(&self.survey, number, request, cut.time);
                 if fate != Fate::Lost {
                     continue;
                 }
@@ -589,13 +570,10 @@ impl<'r, 'a> Walk<'r, 'a> {
                 else {
                     continue;
                 };
-                let last = attempts
-                    .last()
-                    .and_then(|(index, _)| self.case.resumes.get(*index));
                 lost.push(LostRequest {
                     rpc_id: request.id.to_owned(),
                     method: request.method.to_owned(),
-                    reason: why_lost(session, self.room.exchanges, stream, &request, last)
+                    reason: why_lost(session, self.room.exchanges, stream, request, last)
                         .to_owned(),
                     time: cut.time,
                     place: post.place,
@@ -616,12 +594,11 @@ impl<'r, 'a> Walk<'r, 'a> {
 
     /// The last cut of a stream: an end by the server or the network, or by a client that came back
     /// for it.
-    fn cut_of(&self, stream: &Stream, came_back: Option<&Resumption>) -> Option<Cut> {
+    fn cut_of(&self, number: u32, stream: &Stream, came_back: Option<&Resumption>) -> Option<Cut> {
         let session = self.room.session;
         let last_attempt = came_back
             .and_then(|resume| self.room.exchanges.get(resume.exchange as usize))
             .map(Exchange::time);
-        let silent = |exchange| silent_since(session, self.room.exchanges, stream, exchange);
         stream
             .segments
             .iter()
@@ -645,7 +622,7 @@ impl<'r, 'a> Walk<'r, 'a> {
                     });
                     (back || answered).then_some(exchange.end.time)
                 }
-                EndCause::CaptureEnd => silent(exchange),
+                EndCause::CaptureEnd => self.survey.silent_since(number, exchange),
             })
             .map(|time| Cut { time })
             .max_by_key(|cut| cut.time)
@@ -654,7 +631,20 @@ impl<'r, 'a> Walk<'r, 'a> {
     fn dropped_cursors(&self) -> Vec<DroppedCursor> {
         let session = self.room.session;
         let mut dropped = Vec::new();
-        let mut forgotten: BTreeSet<usize> = BTreeSet::new();
+        let mut left = self.left_streams();
+        // Streams that were left by the time of the GET, by their last segment.
+        let mut forgettable: BTreeMap<u32, (usize, &Stream)> = BTreeMap::new();
+        let mut gets: Vec<(Timestamp, Timestamp)> = Vec::new();
+        for exchange in session
+            .segments
+            .iter()
+            .filter_map(|segment| self.room.exchanges.get(segment.exchange as usize))
+            .filter(|exchange| exchange.method() == "GET")
+        {
+            let end = exchange.end.time;
+            let latest = gets.last().map_or(end, |(_, latest)| end.max(*latest));
+            gets.push((exchange.time(), latest));
+        }
         for &number in &session.exchanges {
             let Some(exchange) = self.room.exchanges.get(number as usize) else {
                 continue;
@@ -664,28 +654,34 @@ impl<'r, 'a> Walk<'r, 'a> {
                 continue;
             }
             let start = exchange.time();
-            let beside = session
-                .segments
-                .iter()
-                .filter_map(|segment| self.room.exchanges.get(segment.exchange as usize))
-                .any(|other| {
-                    other.method() == "GET" && other.time() < start && other.end.time >= start
-                });
+            let beside = gets
+                .partition_point(|(open, _)| *open < start)
+                .checked_sub(1)
+                .and_then(|last| gets.get(last))
+                .is_some_and(|(_, end)| *end >= start);
             if beside {
                 continue;
             }
-            let candidate = session
-                .streams
-                .iter()
-                .enumerate()
-                .filter(|(index, stream)| {
-                    !forgotten.contains(index) && self.is_forgotten(*index, stream, start)
-                })
-                .max_by_key(|(_, stream)| stream.segments.last().copied());
-            let Some((index, stream)) = candidate else {
+            while let Some(&(at, segment, index, stream)) = left.last()
+                && at < start
+            {
+                left.pop();
+                forgettable.insert(segment, (index, stream));
+            }
+            // What was completed or refused by now stays so.
+            let mut candidate = None;
+            while let Some((&segment, &(index, stream))) = forgettable.last_key_value() {
+                if self.is_forgotten(index, stream, start) {
+                    candidate = Some((index, stream));
+                }
+                forgettable.remove(&segment);
+                if candidate.is_some() {
+                    break;
+                }
+            }
+            let Some((_, stream)) = candidate else {
                 continue;
             };
-            forgotten.insert(index);
             let Some((last_id, end)) = self.last_id(stream, start) else {
                 continue;
             };
@@ -704,6 +700,34 @@ impl<'r, 'a> Walk<'r, 'a> {
             });
         }
         dropped
+    }
+
+    /// Streams that a GET carried last, with the time from when on nobody carries them or asks for
+    /// them, and their last segment; the latest first.
+    fn left_streams(&self) -> Vec<(Timestamp, u32, usize, &'r Stream)> {
+        let session = self.room.session;
+        let mut left: Vec<_> = session
+            .streams
+            .iter()
+            .enumerate()
+            .filter_map(|(index, stream)| {
+                let segment = stream.segments.last().copied()?;
+                let last = session.exchange(segment, self.room.exchanges)?;
+                let asked = self.resumes_of(index).last();
+                let asked = asked.map(|case| case.row.resume_time);
+                let at = asked.map_or(last.end.time, |asked| asked.max(last.end.time));
+                (last.method() == "GET").then_some((at, segment, index, stream))
+            })
+            .collect();
+        left.sort_unstable_by_key(|&(at, segment, _, _)| Reverse((at, segment)));
+        left
+    }
+
+    fn resumes_of(&self, stream: usize) -> impl DoubleEndedIterator<Item = &ResumeCase> {
+        let resumes = self.survey.resumes(u32::try_from(stream).ok());
+        resumes
+            .iter()
+            .filter_map(|&index| self.case.resumes.get(index as usize))
     }
 
     /// Whether a GET without cursor at `start` forgets this stream: a GET carried it last, it
@@ -728,18 +752,12 @@ impl<'r, 'a> Walk<'r, 'a> {
                     .get(place.event as usize)
             })
             .is_some_and(|event| event.time <= start);
-        let resumes = || {
-            session
-                .resumes
-                .iter()
-                .zip(&self.case.resumes)
-                .filter(|(resume, _)| resume.stream.map(|stream| stream as usize) == Some(index))
-        };
-        let refused = resumes().any(|(_, case)| {
+        let resumes = || self.resumes_of(index);
+        let refused = resumes().any(|case| {
             case.row.resume_time < start
                 && matches!(case.row.verdict, Verdict::Rejected | Verdict::Failed)
         });
-        let asked_again = resumes().any(|(_, case)| case.row.resume_time > start);
+        let asked_again = resumes().any(|case| case.row.resume_time > start);
         by_get
             && !complete
             && !refused

@@ -330,8 +330,10 @@ fn group_legacy(exchanges: &[Exchange], grouping: &mut Grouping) {
             grouping.role_of[number] = Role::Legacy(legacy);
             let session = &mut grouping.legacy[legacy as usize];
             session.exchanges.push(number_of(number));
-            session.exchanges.sort_unstable();
         }
+    }
+    for session in &mut grouping.legacy {
+        session.exchanges.sort_unstable();
     }
 }
 

@@ -5,6 +5,7 @@
 //! cannot ask for what it has not got.
 
 use crate::model::{
+    event::Event,
     exchange::Exchange,
     message::MessageKind,
     session::{EventRef, Grouping, Resumption, Role, Segment, Session, Stream},
@@ -100,9 +101,30 @@ fn answering_sessions(grouping: &Grouping, exchanges: &[Exchange]) -> Elsewhere 
 struct Threads<'a> {
     session: &'a mut Session,
     exchanges: &'a [Exchange],
-    /// Where each id was seen, in order of arrival here.
-    delivered: HashMap<&'a str, Vec<EventRef>, RandomState>,
+    /// The streams that each id was seen on.
+    carriers: HashMap<&'a str, Carriers, RandomState>,
+    /// Where each id was seen on each stream, in order of arrival here.
+    delivered: HashMap<(&'a str, u32), Vec<EventRef>, RandomState>,
+    /// What is open and what came last on each stream.
+    progress: Vec<Progress<'a>>,
     holes: bool,
+}
+
+#[derive(Default)]
+struct Carriers {
+    streams: Vec<u32>,
+    /// Some client got it.
+    got: bool,
+}
+
+/// How far a stream has come.
+#[derive(Default)]
+struct Progress<'a> {
+    /// Ids of its POST's requests that are not answered yet.
+    open: Vec<&'a str>,
+    /// The last id delivered, by the times at which another one became the last. A later segment may
+    /// bring an earlier event.
+    last: BTreeMap<Timestamp, &'a str>,
 }
 
 impl<'a> Threads<'a> {
@@ -110,7 +132,9 @@ impl<'a> Threads<'a> {
         Self {
             session,
             exchanges,
+            carriers: HashMap::default(),
             delivered: HashMap::default(),
+            progress: Vec::new(),
             holes: false,
         }
     }
@@ -138,8 +162,8 @@ impl<'a> Threads<'a> {
             if let Some(stream) = self.session.streams.get_mut(stream as usize) {
                 stream.segments.push(index);
             }
-            self.deliver(index, exchange);
-            self.complete(stream);
+            self.deliver(index, stream, exchange);
+            self.complete(index, stream, exchange);
             segment = Some(index);
         }
         if cursor.is_some() {
@@ -153,7 +177,7 @@ impl<'a> Threads<'a> {
         }
     }
 
-    fn begin(&mut self, number: u32, exchange: &Exchange) -> u32 {
+    fn begin(&mut self, number: u32, exchange: &'a Exchange) -> u32 {
         let is_post = exchange
             .request
             .as_ref()
@@ -162,109 +186,100 @@ impl<'a> Threads<'a> {
             begun_by: is_post.then_some(number),
             ..Stream::default()
         });
+        let asked = exchange.request.as_ref().filter(|_| is_post);
+        let open = asked
+            .into_iter()
+            .flat_map(|request| &request.messages)
+            .filter(|message| matches!(message.kind, MessageKind::Request | MessageKind::Ping))
+            .filter_map(|message| message.id.as_deref())
+            .collect();
+        self.progress.push(Progress {
+            open,
+            last: BTreeMap::new(),
+        });
         u32::try_from(self.session.streams.len() - 1).unwrap_or(u32::MAX)
     }
 
-    fn deliver(&mut self, segment: u32, exchange: &'a Exchange) {
+    fn deliver(&mut self, segment: u32, stream: u32, exchange: &'a Exchange) {
         for (event, facts) in exchange.events.iter().enumerate() {
             let Some(id) = facts.id.filter(|id| id.len > 0) else {
                 continue;
             };
-            self.delivered
-                .entry(exchange.text(id))
-                .or_default()
-                .push(EventRef {
-                    segment,
-                    event: u32::try_from(event).unwrap_or(u32::MAX),
-                });
+            let id = exchange.text(id);
+            let carriers = self.carriers.entry(id).or_default();
+            carriers.got |= facts.delivered;
+            let places = self.delivered.entry((id, stream)).or_insert_with(|| {
+                carriers.streams.push(stream);
+                Vec::new()
+            });
+            places.push(EventRef {
+                segment,
+                event: u32::try_from(event).unwrap_or(u32::MAX),
+            });
+            if facts.delivered
+                && let Some(progress) = self.progress.get_mut(stream as usize)
+            {
+                // Whoever asks at this time or later gets this one, whatever came before it.
+                progress.last.split_off(&facts.time);
+                progress.last.insert(facts.time, id);
+            }
         }
     }
 
     /// A POST's stream is complete once every request of it was answered on it.
-    fn complete(&mut self, index: u32) {
-        let Some(stream) = self.session.streams.get(index as usize) else {
+    fn complete(&mut self, segment: u32, stream: u32, exchange: &'a Exchange) {
+        let Some(progress) = self.progress.get_mut(stream as usize) else {
             return;
         };
-        let Some(post) = stream.begun_by.filter(|_| stream.completed.is_none()) else {
-            return;
-        };
-        let Some(request) = self
-            .exchanges
-            .get(post as usize)
-            .and_then(|e| e.request.as_ref())
-        else {
-            return;
-        };
-        let mut open: Vec<&str> = request
-            .messages
-            .iter()
-            .filter(|message| matches!(message.kind, MessageKind::Request | MessageKind::Ping))
-            .filter_map(|message| message.id.as_deref())
-            .collect();
-        if open.is_empty() {
+        if progress.open.is_empty() {
             return;
         }
-        for &segment in &stream.segments {
-            let Some(exchange) = self.session.exchange(segment, self.exchanges) else {
-                continue;
-            };
-            for (event, facts) in exchange.events.iter().enumerate() {
-                if !matches!(facts.message, MessageKind::Response | MessageKind::Error)
-                    || !facts.delivered
-                {
-                    continue;
-                }
-                let Some(id) = facts.rpc_id.map(|id| exchange.text(id)) else {
-                    continue;
-                };
-                open.retain(|pending| *pending != id);
-                if open.is_empty() {
-                    let completed = EventRef {
-                        segment,
-                        event: u32::try_from(event).unwrap_or(u32::MAX),
-                    };
-                    if let Some(stream) = self.session.streams.get_mut(index as usize) {
-                        stream.completed = Some(completed);
-                    }
-                    return;
-                }
+        let mut answered: HashMap<&str, u32, RandomState> = HashMap::default();
+        for (event, facts) in (0..).zip(&exchange.events) {
+            if matches!(facts.message, MessageKind::Response | MessageKind::Error)
+                && facts.delivered
+                && let Some(id) = facts.rpc_id
+            {
+                answered.entry(exchange.text(id)).or_insert(event);
             }
+        }
+        let mut last = 0;
+        progress.open.retain(|pending| {
+            let event = answered.get(pending);
+            last = event.copied().map_or(last, |event| last.max(event));
+            event.is_none()
+        });
+        if progress.open.is_empty()
+            && let Some(stream) = self.session.streams.get_mut(stream as usize)
+        {
+            stream.completed = Some(EventRef {
+                segment,
+                event: last,
+            });
         }
     }
 
     /// The stream that a cursor goes on from: of those that delivered it before `time`, the
     /// incomplete one whose last delivered id it is, else one whose last it is, else the latest.
     fn origin(&self, cursor: &str, time: Timestamp) -> Option<Origin> {
-        let mut candidates: Vec<Candidate> = Vec::new();
-        let places = self.delivered.get(cursor)?;
+        let carriers = self.carriers.get(cursor)?;
         // The cursor itself proves that its event was delivered, whatever the packets seem to say.
-        let got = |place: &EventRef| self.event(*place).is_some_and(|(_, facts)| facts.delivered);
-        let any_got = places.iter().any(got);
-        for &place in places.iter().filter(|place| !any_got || got(place)) {
-            let Some((_, facts)) = self.event(place) else {
-                continue;
-            };
-            if facts.time > time {
-                continue;
-            }
-            let Some(segment) = self.session.segments.get(place.segment as usize) else {
-                continue;
-            };
-            match candidates
-                .iter_mut()
-                .find(|candidate| candidate.stream == segment.stream)
-            {
-                Some(candidate) => {
-                    candidate.cursor = place;
-                    candidate.at = candidate.at.max(facts.time);
-                }
-                None => candidates.push(Candidate {
-                    stream: segment.stream,
-                    cursor: place,
-                    at: facts.time,
-                }),
-            }
-        }
+        let counts = |facts: &Event| (facts.delivered || !carriers.got) && facts.time <= time;
+        let candidates: Vec<Candidate> = carriers
+            .streams
+            .iter()
+            .filter_map(|&stream| {
+                let places = self.delivered.get(&(cursor, stream))?;
+                places.iter().rev().find_map(|&place| {
+                    let (_, facts) = self.event(place)?;
+                    counts(facts).then_some(Candidate {
+                        stream,
+                        cursor: place,
+                        at: facts.time,
+                    })
+                })
+            })
+            .collect();
         let rank = |candidate: &Candidate| {
             let last = self.last_delivered(candidate.stream, time) == Some(cursor);
             let incomplete = !self.completed_before(candidate.stream, time);
@@ -280,16 +295,9 @@ impl<'a> Threads<'a> {
     }
 
     fn last_delivered(&self, stream: u32, time: Timestamp) -> Option<&'a str> {
-        let stream = self.session.streams.get(stream as usize)?;
-        stream.segments.iter().rev().find_map(|&segment| {
-            let exchange = self.session.exchange(segment, self.exchanges)?;
-            exchange
-                .events
-                .iter()
-                .rev()
-                .filter(|facts| facts.delivered && facts.time <= time)
-                .find_map(|facts| facts.id.filter(|id| id.len > 0).map(|id| exchange.text(id)))
-        })
+        let progress = self.progress.get(stream as usize)?;
+        let (_, last) = progress.last.range(..=time).next_back()?;
+        Some(last)
     }
 
     fn completed_before(&self, stream: u32, time: Timestamp) -> bool {
@@ -301,7 +309,7 @@ impl<'a> Threads<'a> {
             .is_some_and(|(_, facts)| facts.time <= time)
     }
 
-    fn event(&self, place: EventRef) -> Option<(&'a Exchange, &'a crate::model::event::Event)> {
+    fn event(&self, place: EventRef) -> Option<(&'a Exchange, &'a Event)> {
         let exchange = self.session.exchange(place.segment, self.exchanges)?;
         Some((exchange, exchange.events.get(place.event as usize)?))
     }

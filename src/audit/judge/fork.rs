@@ -1,7 +1,7 @@
 //! What proves a fork: F1 to F7.
 
 use super::{Decision, Known, View};
-use crate::audit::order::Relation;
+use crate::audit::{order::Relation, sighting::Sightings};
 use crate::model::{
     case::{Fork, Sequence},
     exchange::Exchange,
@@ -86,7 +86,12 @@ impl<'a> View<'_, 'a> {
                 ),
             ));
         }
-        let unknown = self.origin.is_none() && self.bench.ledger.seen(self.cursor).is_empty();
+        let unknown = self.origin.is_none()
+            && self
+                .bench
+                .ledger
+                .seen(self.cursor)
+                .is_none_or(Sightings::is_empty);
         let after = self.relation(first) == Relation::After;
         if unknown
             && !after
@@ -136,13 +141,8 @@ impl<'a> View<'_, 'a> {
 
     /// Whether the log's start, or the very ids that come, were seen before without a hole.
     pub(super) fn log_seen(&self) -> bool {
-        let whole = |exchange: &Exchange| !exchange.body_has_hole();
-        let clean = self
-            .bench
-            .ledger
-            .segments_of(&self.log)
-            .all(|(_, exchange)| whole(exchange));
-        if self.origin.is_none() || !clean || self.answer.hole_before {
+        if self.origin.is_none() || self.bench.ledger.is_torn(&self.log) || self.answer.hole_before
+        {
             return false;
         }
         let Some(first) = self.first() else {
@@ -159,13 +159,9 @@ impl<'a> View<'_, 'a> {
                 .and_then(|&segment| self.bench.session.exchange(segment, self.bench.exchanges))
                 .is_some_and(|exchange| exchange.request.is_some() && exchange.cursor().is_none())
         };
-        let ids = self.id_of(first).is_some_and(|id| {
-            self.bench
-                .ledger
-                .seen(id)
-                .iter()
-                .any(|seen| self.bench.ledger.is_of(&self.log, seen, id))
-        });
+        let ids = self
+            .id_of(first)
+            .is_some_and(|id| self.bench.ledger.seen_on(&self.log, id).next().is_some());
         start || ids
     }
 
@@ -175,47 +171,18 @@ impl<'a> View<'_, 'a> {
         if self.bench.gaps.any() {
             return false;
         }
+        let start = self.exchange.time();
         let own = self
             .resumption
             .stream
-            .map(|stream| self.tally(Some(stream)));
+            .map(|stream| self.bench.survey.tally(Some(stream), start));
         match own {
             Some((with, without)) if with + without > 0 => without == 0,
             _ if self.origin.is_some() => {
-                let (with, without) = self.tally(None);
+                let (with, without) = self.bench.survey.tally(None, start);
                 with > 0 && without == 0
             }
             _ => false,
         }
-    }
-
-    /// Messages with and without an id before this resume, on one stream or on all. Segments that
-    /// lost their ids on an earlier resume do not count.
-    pub(super) fn tally(&self, stream: Option<u32>) -> (u32, u32) {
-        let (mut with, mut without) = (0, 0);
-        for segment in &self.bench.session.segments {
-            if stream.is_some_and(|stream| segment.stream != stream)
-                || segment.open >= self.exchange.time()
-            {
-                continue;
-            }
-            let Some(exchange) = self.bench.exchanges.get(segment.exchange as usize) else {
-                continue;
-            };
-            let messages = || exchange.events.iter().filter(|event| event.is_message());
-            if exchange.cursor().is_some()
-                && messages().next().is_some_and(|event| event.id.is_none())
-            {
-                continue;
-            }
-            for event in messages() {
-                if event.id.is_some_and(|id| id.len > 0) {
-                    with += 1;
-                } else {
-                    without += 1;
-                }
-            }
-        }
-        (with, without)
     }
 }

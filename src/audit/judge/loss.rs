@@ -3,10 +3,12 @@
 use super::{Decision, NAMED, View, label};
 use crate::audit::{
     id::Number,
-    order::{Relation, compare},
+    order::{Relation, Standing, compare},
+    sighting::Scope,
 };
 use crate::model::{event::Event, exchange::Exchange, session::EventRef, verdict::IdScheme};
-use std::collections::{BTreeMap, BTreeSet};
+use foldhash::fast::RandomState;
+use std::collections::{BTreeSet, HashMap};
 
 impl<'a> View<'_, 'a> {
     /// Dense ids between cursor and first message that nobody ever delivered.
@@ -36,39 +38,34 @@ impl<'a> View<'_, 'a> {
             .brought_elsewhere(self.cursor, &from, &to)
             .filter_map(|number| Number::Small(number).minus(&from))
             .collect();
-        for (index, segment) in self.bench.session.segments.iter().enumerate() {
-            let index = u32::try_from(index).unwrap_or(u32::MAX);
-            let this_log = ledger
-                .entered(index)
-                .is_none_or(|incarnation| incarnation == self.log.incarnation);
-            let own = Some(segment.stream) == self.resumption.stream;
-            let same_log = if own {
-                Some(index) == self.resumption.segment
-            } else {
-                self.log.shared && this_log
-            };
-            let exchange = self.bench.exchanges.get(segment.exchange as usize);
-            let Some(exchange) = exchange.filter(|_| same_log) else {
-                continue;
-            };
-            for event in &exchange.events {
-                let Some(id) = event.id.filter(|id| id.len > 0).map(|id| exchange.text(id)) else {
-                    continue;
-                };
-                let other = ledger.standing(id);
-                if other.key == cursor.key
-                    && let Some(number) =
-                        other.number.as_ref().and_then(|number| number.minus(&from))
-                    && number > 0
-                    && number < apart
-                {
-                    brought.insert(number);
-                }
+        let offset = |number: &Number| {
+            let offset = number.minus(&from);
+            offset.filter(|&offset| offset > 0 && offset < apart)
+        };
+        if self.resumption.segment.is_some() {
+            let ids = self
+                .exchange
+                .events
+                .iter()
+                .filter_map(|event| self.id_of(event));
+            brought.extend(
+                ids.map(|id| ledger.standing(id))
+                    .filter(|other| other.key == cursor.key)
+                    .filter_map(|other| offset(&other.number?)),
+            );
+        }
+        if self.log.shared {
+            for (number, segments) in ledger.bringers(&cursor.key, &from, &to) {
+                let by_others = segments.iter().any(|&index| {
+                    let stream = self.bench.session.segments.get(index as usize);
+                    let own = stream.map(|segment| segment.stream) == self.resumption.stream;
+                    let entered = ledger.entered(index);
+                    !own && entered.is_none_or(|entered| entered == self.log.incarnation)
+                });
+                brought.extend(offset(number).filter(|_| by_others));
             }
         }
-        if apart > 1 {
-            brought.extend(self.brought_under_other_keys(&from, apart));
-        }
+        brought.extend(ledger.brought_under_any_key(&from, &to).filter_map(offset));
         let missing = apart
             .saturating_sub(1)
             .saturating_sub(brought.len() as u128);
@@ -83,49 +80,11 @@ impl<'a> View<'_, 'a> {
         }
     }
 
-    /// Numbers less than `apart` after `from` that came under other keys, where the session counts
-    /// over all of them: no number of it stands under two keys.
-    fn brought_under_other_keys(&self, from: &Number, apart: u128) -> Vec<u128> {
-        let ledger = self.bench.ledger;
-        let mut key_of: BTreeMap<Number, Box<str>> = BTreeMap::new();
-        for segment in &self.bench.session.segments {
-            let Some(exchange) = self.bench.exchanges.get(segment.exchange as usize) else {
-                continue;
-            };
-            for id in exchange.events.iter().filter_map(|event| event.id) {
-                let standing = ledger.standing(exchange.text(id));
-                if !matches!(standing.scheme, IdScheme::Dense | IdScheme::Sparse) {
-                    continue;
-                }
-                let Some(number) = standing.number else {
-                    continue;
-                };
-                match key_of.get(&number) {
-                    Some(key) if *key != standing.key => return Vec::new(),
-                    Some(_) => {}
-                    None => {
-                        key_of.insert(number, standing.key);
-                    }
-                }
-            }
-        }
-        key_of
-            .keys()
-            .filter_map(|number| number.minus(from))
-            .filter(|&number| number > 0 && number < apart)
-            .collect()
-    }
-
     /// Whether ids of the log may have gone where the capture does not show them: a hole in a
     /// segment that shares the counter, or another stream of it that was cut and not resumed yet.
     pub(super) fn log_is_torn(&self) -> bool {
         let mine = self.resumption.stream;
-        let holes = self
-            .bench
-            .ledger
-            .segments_of(&self.log)
-            .any(|(_, e)| e.body_has_hole());
-        if holes || self.exchange.body_has_hole() {
+        if self.bench.ledger.is_torn(&self.log) || self.exchange.body_has_hole() {
             return true;
         }
         // Which streams share the counter is not known while one may be missing altogether.
@@ -135,31 +94,11 @@ impl<'a> View<'_, 'a> {
         if !self.bench.service_whole && self.bench.ledger.may_be_shared(self.cursor) {
             return true;
         }
-        if !self.log.shared {
-            return false;
-        }
-        let start = self.exchange.time();
-        self.bench
-            .session
-            .streams
-            .iter()
-            .enumerate()
-            .any(|(index, stream)| {
-                if Some(index) == mine.map(|stream| stream as usize) {
-                    return false;
-                }
-                let complete = stream
-                    .completed
-                    .and_then(|place| self.bench.event(place))
-                    .is_some_and(|(_, event)| event.time <= start);
-                let cut = stream.segments.iter().any(|&segment| {
-                    self.bench
-                        .session
-                        .exchange(segment, self.bench.exchanges)
-                        .is_some_and(|e| e.time() < start && e.end.time < start)
-                });
-                !complete && cut
-            })
+        self.log.shared
+            && self
+                .bench
+                .survey
+                .another_was_cut(mine, self.exchange.time())
     }
 
     /// Messages of the stream seen on the wire after the cursor.
@@ -175,61 +114,36 @@ impl<'a> View<'_, 'a> {
         let (Some(origin), Some(stream)) = (self.origin, self.resumption.stream) else {
             return after;
         };
-        let Some(stream) = self.bench.session.streams.get(stream as usize) else {
-            return after;
-        };
         let start = self.exchange.time();
-        for &segment in &stream.segments {
-            if segment < origin.segment || Some(segment) == self.resumption.segment {
+        let ledger = self.bench.ledger;
+        for &(place, came) in ledger.fresh_after(stream, self.log.incarnation, origin) {
+            if Some(place.segment) == self.resumption.segment || came >= start {
                 continue;
             }
-            let Some(exchange) = self.bench.session.exchange(segment, self.bench.exchanges) else {
+            let Some((exchange, event)) = self.bench.event(place) else {
                 continue;
             };
-            if exchange.time() >= start
-                || self.bench.ledger.incarnation(segment) != self.log.incarnation
+            let id = event
+                .id
+                .filter(|id| id.len > 0)
+                .map(|id| exchange.text(id))
+                .filter(|id| **id != *self.bench.session.id);
+            if exchange.time() < start && id.is_none_or(|id| self.first_sight_is_after(id, origin))
             {
-                continue;
-            }
-            for (index, event) in exchange.events.iter().enumerate() {
-                let place = EventRef {
-                    segment,
-                    event: u32::try_from(index).unwrap_or(u32::MAX),
-                };
-                if place <= origin || !event.is_message() || event.time >= start {
-                    continue;
-                }
-                let id = event
-                    .id
-                    .filter(|id| id.len > 0)
-                    .map(|id| exchange.text(id))
-                    .filter(|id| **id != *self.bench.session.id);
-                let counted = match id {
-                    None => true,
-                    Some(id) => {
-                        let listed = |(_, other, x): &(EventRef, &Event, &Exchange)| {
-                            other.id.map(|other| x.text(other)) == Some(id)
-                        };
-                        self.first_sight_is_after(id, origin) && !after.iter().any(listed)
-                    }
-                };
-                if counted {
-                    after.push((place, event, exchange));
-                }
+                after.push((place, event, exchange));
             }
         }
         after
     }
 
     pub(super) fn first_sight_is_after(&self, id: &str, origin: EventRef) -> bool {
-        self.bench
-            .ledger
-            .seen(id)
-            .iter()
-            .filter(|seen| Some(seen.stream) == self.resumption.stream)
-            .map(|seen| seen.place)
-            .min()
-            .is_some_and(|place| place > origin)
+        let scope = Scope {
+            incarnation: None,
+            stream: self.resumption.stream,
+        };
+        let seen = self.bench.ledger.seen(id);
+        seen.and_then(|seen| seen.within(scope).next())
+            .is_some_and(|first| first.place > origin)
     }
 
     /// Messages seen after the cursor that the answer passes over: it brings something behind
@@ -249,25 +163,16 @@ impl<'a> View<'_, 'a> {
             .filter_map(|(_, event)| self.id_of(event))
             .collect();
         let ledger = self.bench.ledger;
-        let passes = |position: usize, id: &str| {
-            let standing = ledger.standing(id);
-            self.answer.messages.iter().any(|(_, event)| {
-                let Some(other) = self.id_of(event) else {
-                    return false;
-                };
-                match compare(&ledger.standing(other), &standing) {
-                    Relation::After => true,
-                    Relation::Before | Relation::Same => false,
-                    Relation::Unordered if standing.scheme == IdScheme::Time => false,
-                    Relation::Unordered => {
-                        let place = seen
-                            .iter()
-                            .position(|(_, e, x)| e.id.map(|e| x.text(e)) == Some(other));
-                        place.is_none_or(|place| place > position)
-                    }
-                }
-            })
-        };
+        let position: HashMap<&str, usize, RandomState> = seen
+            .iter()
+            .enumerate()
+            .rev()
+            .filter_map(|(index, (_, event, exchange))| Some((exchange.text(event.id?), index)))
+            .collect();
+        let mut ahead = Ahead::default();
+        for id in &brought {
+            ahead.add(ledger.standing(id), position.get(id).copied());
+        }
         seen.iter()
             .enumerate()
             .filter_map(|(position, (_, event, exchange))| {
@@ -275,8 +180,73 @@ impl<'a> View<'_, 'a> {
                     .id
                     .filter(|id| id.len > 0)
                     .map(|id| exchange.text(id))?;
-                (!brought.contains(id) && passes(position, id)).then(|| id.to_owned())
+                let left_out =
+                    !brought.contains(id) && ahead.passes(&ledger.standing(id), position);
+                left_out.then(|| id.to_owned())
             })
             .collect()
     }
+}
+
+/// How far an answer goes: by number for each key, by what was seen where numbers do not tell.
+#[derive(Default)]
+struct Ahead {
+    /// The message with the highest number of each key.
+    highest: HashMap<Place, Standing, RandomState>,
+    /// The message furthest by what was seen.
+    furthest: Option<(usize, Place)>,
+    /// The furthest of another key than that one's.
+    other: Option<usize>,
+}
+
+/// The key and scheme of an id; `None` for one without a number, which is comparable to none.
+type Place = Option<(Box<str>, IdScheme)>;
+
+impl Ahead {
+    fn add(&mut self, standing: Standing, position: Option<usize>) {
+        let place = place_of(&standing);
+        // What was not seen before is behind all that was.
+        let position = position.unwrap_or(usize::MAX);
+        match &mut self.furthest {
+            Some((furthest, own)) if *own == place => *furthest = position.max(*furthest),
+            Some((furthest, _)) if position <= *furthest => {
+                self.other = self.other.max(Some(position));
+            }
+            furthest => {
+                let before = furthest.replace((position, place.clone()));
+                self.other = before.map(|(position, _)| position);
+            }
+        }
+        if place.is_some() {
+            let highest = self
+                .highest
+                .entry(place)
+                .or_insert_with(|| standing.clone());
+            if standing.number > highest.number {
+                *highest = standing;
+            }
+        }
+    }
+
+    /// Whether a message of the answer stands behind the one seen at `position`.
+    fn passes(&self, standing: &Standing, position: usize) -> bool {
+        let place = place_of(standing);
+        let by_number = self
+            .highest
+            .get(&place)
+            .is_some_and(|highest| compare(highest, standing) == Relation::After);
+        let furthest = match &self.furthest {
+            Some((_, own)) if *own == place && place.is_some() => self.other,
+            furthest => furthest.as_ref().map(|(furthest, _)| *furthest),
+        };
+        let unordered = furthest.is_some_and(|furthest| furthest > position);
+        by_number || standing.scheme != IdScheme::Time && unordered
+    }
+}
+
+fn place_of(standing: &Standing) -> Place {
+    standing
+        .number
+        .is_some()
+        .then(|| (standing.key.clone(), standing.scheme))
 }

@@ -14,15 +14,17 @@ use super::{
     ledger::{Ledger, Log},
     order::Relation,
     owed::Gaps,
+    survey::Survey,
 };
 use crate::model::{
     case::{Fork, Sequence},
     event::Event,
-    exchange::{Answer, EndCause, Exchange, Media, Part, Source, Window},
+    exchange::{Answer, EndCause, Exchange, Media, Part, Source},
     message::MessageKind,
-    session::{EventRef, Resumption, Session, Stream},
+    session::{EventRef, Resumption, Session},
     verdict::{Confidence, IdScheme, Verdict},
 };
+use std::{cell::OnceCell, collections::BTreeSet};
 
 /// What a resume is judged with.
 pub struct Bench<'a> {
@@ -32,8 +34,8 @@ pub struct Bench<'a> {
     pub exchanges: &'a [Exchange],
     /// What the session delivered before.
     pub ledger: &'a Ledger<'a>,
-    /// The span of the evidence.
-    pub window: Window,
+    /// What its exchanges show together.
+    pub survey: &'a Survey<'a>,
     /// What the capture lacks of the session.
     pub gaps: &'a Gaps,
     /// The session's initialize is in the capture.
@@ -205,6 +207,7 @@ impl<'a> Bench<'a> {
             origin: origin.map(|(place, _)| place),
             log,
             answer,
+            doubled: OnceCell::new(),
         };
         view.decide()
     }
@@ -224,10 +227,7 @@ impl<'a> Bench<'a> {
                 }
             }
         };
-        let stream_holes = resumption
-            .stream
-            .and_then(|stream| self.session.streams.get(stream as usize))
-            .is_some_and(|stream| self.stream_has_holes(stream));
+        let stream_holes = self.survey.has_holes(resumption.stream);
         if exchange.body_has_hole() || stream_holes {
             let har = matches!(exchange.source, Source::Har { .. });
             lower(
@@ -245,14 +245,6 @@ impl<'a> Bench<'a> {
                 "the session's start is not in the capture",
             );
         }
-    }
-
-    fn stream_has_holes(&self, stream: &Stream) -> bool {
-        stream.segments.iter().any(|&segment| {
-            self.session
-                .exchange(segment, self.exchanges)
-                .is_some_and(Exchange::body_has_hole)
-        })
     }
 
     fn event(&self, place: EventRef) -> Option<(&'a Exchange, &'a Event)> {
@@ -313,6 +305,7 @@ struct View<'b, 'a> {
     origin: Option<EventRef>,
     log: Log,
     answer: Reply<'a>,
+    doubled: OnceCell<BTreeSet<&'a str>>,
 }
 
 impl<'a> View<'_, 'a> {

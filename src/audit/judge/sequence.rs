@@ -4,8 +4,10 @@ use super::{Decision, Known, NAMED, View};
 use crate::audit::{
     ledger::{agrees, differs},
     order::{Relation, compare},
+    sighting::Seen,
 };
 use crate::model::{case::Sequence, event::Event, message::PayloadHash, session::EventRef};
+use std::collections::{BTreeMap, BTreeSet};
 
 impl<'a> View<'_, 'a> {
     pub(super) fn first(&self) -> Option<&'a Event> {
@@ -42,23 +44,27 @@ impl<'a> View<'_, 'a> {
         let Some(id) = self.id_of(event) else {
             return Known::No;
         };
-        let mut other = false;
+        let counts = |seen: &&Seen| {
+            let own = Some(seen.place.segment) == self.resumption.segment;
+            seen.time <= event.time && !(own && seen.place.event >= index)
+        };
         let mut after = false;
-        for seen in self.bench.ledger.seen(id) {
-            if seen.time > event.time || !self.bench.ledger.is_of(&self.log, seen, id) {
-                continue;
-            }
-            if Some(seen.place.segment) == self.resumption.segment && seen.place.event >= index {
-                continue;
-            }
+        let ledger = self.bench.ledger;
+        for seen in ledger
+            .seen_alike_on(&self.log, id, event.hash)
+            .filter(counts)
+        {
             if agrees(seen, event) {
                 if self.at_or_before_cursor(seen.place) {
                     return Known::Again;
                 }
                 after = true;
             }
-            other |= differs(seen, event);
         }
+        let other = ledger
+            .seen_on(&self.log, id)
+            .filter(counts)
+            .any(|seen| differs(seen, event));
         // An id that had two payloads before may have had a third in a hole.
         if other && !after && self.bench.gaps.any() && self.had_two_payloads(id) {
             return Known::No;
@@ -72,23 +78,28 @@ impl<'a> View<'_, 'a> {
 
     /// Whether an id came with two payloads on the log before, or does so on the answer itself.
     pub(super) fn had_two_payloads(&self, id: &str) -> bool {
-        let ledger = self.bench.ledger;
-        let before = ledger
-            .seen(id)
-            .iter()
-            .filter(|seen| seen.comparable && ledger.is_of(&self.log, seen, id))
+        let mut before = self
+            .bench
+            .ledger
+            .seen_on(&self.log, id)
+            .filter(|seen| seen.comparable)
             .map(|seen| seen.hash);
-        let here = self
-            .answer
-            .messages
-            .iter()
-            .filter(|(_, event)| self.id_of(event) == Some(id))
-            .map(|(_, event)| event.hash);
-        let differ = |mut hashes: Box<dyn Iterator<Item = PayloadHash> + '_>| {
-            let first = hashes.next();
-            hashes.any(|hash| Some(hash) != first)
-        };
-        differ(Box::new(before)) || differ(Box::new(here))
+        let first = before.next();
+        before.any(|hash| Some(hash) != first) || self.doubled().contains(id)
+    }
+
+    /// Ids that come with two payloads on the answer itself.
+    fn doubled(&self) -> &BTreeSet<&'a str> {
+        self.doubled.get_or_init(|| {
+            let mut first: BTreeMap<&str, PayloadHash> = BTreeMap::new();
+            let messages = self.answer.messages.iter();
+            messages
+                .filter_map(|(_, event)| {
+                    let id = self.id_of(event)?;
+                    (*first.entry(id).or_insert(event.hash) != event.hash).then_some(id)
+                })
+                .collect()
+        })
     }
 
     /// Whether a sighting stands at or before the cursor's last delivery: by number where the ids
@@ -128,9 +139,8 @@ impl<'a> View<'_, 'a> {
             Relation::Before => true,
             Relation::After => false,
             Relation::Unordered => self.id_of(event).is_some_and(|id| {
-                self.bench.ledger.seen(id).iter().any(|seen| {
-                    self.bench.ledger.is_of(&self.log, seen, id)
-                        && seen.time < self.exchange.time()
+                self.bench.ledger.seen_on(&self.log, id).any(|seen| {
+                    seen.time < self.exchange.time()
                         && self.origin.is_some_and(|origin| seen.place <= origin)
                 })
             }),
@@ -149,15 +159,11 @@ impl<'a> View<'_, 'a> {
             .is_some_and(|(_, event)| event.is_priming());
         primed
             && self.relation(event) == Relation::Same
-            && !self.bench.ledger.seen(self.cursor).iter().any(|seen| {
-                let message = self
-                    .bench
-                    .event(seen.place)
-                    .is_some_and(|(_, event)| event.is_message());
-                message
-                    && seen.time < self.exchange.time()
-                    && self.bench.ledger.is_of(&self.log, seen, self.cursor)
-            })
+            && !self
+                .bench
+                .ledger
+                .seen_on(&self.log, self.cursor)
+                .any(|seen| seen.message && seen.time < self.exchange.time())
     }
 
     pub(super) fn note_sequence(&self, decision: &mut Decision) {

@@ -1,7 +1,7 @@
 //! An answer without a message: nothing came, and whether something was owed.
 
 use super::{Decision, NAMED, View};
-use crate::audit::owed::{patience, retry_before, stream_pending};
+use crate::audit::owed::patience;
 use crate::model::{
     exchange::EndCause,
     message::MessageKind,
@@ -136,24 +136,11 @@ impl<'a> View<'_, 'a> {
 
     /// Whether the response may yet come, or came where the capture does not show it.
     pub(super) fn response_pending(&self) -> bool {
-        let Some(stream) = self.stream() else {
-            return false;
-        };
-        stream_pending(
-            self.bench.session,
-            self.bench.exchanges,
-            stream,
-            self.bench.window,
-            self.bench.gaps,
-        )
+        self.bench.survey.is_pending(self.resumption.stream)
     }
 
     pub(super) fn patience(&self) -> Span {
-        patience(retry_before(
-            self.bench.session,
-            self.bench.exchanges,
-            self.resumption.stream,
-            self.exchange.time(),
-        ))
+        let survey = self.bench.survey;
+        patience(survey.retry_before(self.resumption.stream, self.exchange.time()))
     }
 }
