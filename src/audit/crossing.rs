@@ -1,4 +1,4 @@
-//! Events of one session that are delivered to another (AUDIT, `cross-session-delivery`).
+//! Events of one session that are delivered to another (docs/findings.md, `cross-session-delivery`).
 //!
 //! An id that repeats in every session proves nothing. It proves a crossing when it is unique over
 //! the service: by what it is (a UUID, a time, the other session's id inside), or because outside

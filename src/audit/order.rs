@@ -1,4 +1,4 @@
-//! The order of event ids, learnt from what was seen (AUDIT, "Order of event ids").
+//! The order of event ids, learnt from what was seen (docs/audit.md, "Order of event ids").
 //!
 //! Inside one segment the order of arrival is the order of the log. Over the steps between
 //! neighbours, ids of one *shape* (the same classes of tokens, the same delimiters) tell which

@@ -1,5 +1,5 @@
-//! Refusals of a session and the code each deserves: the first that fits (AUDIT, "A refusal gets
-//! one code").
+//! Refusals of a session and the code each deserves: the first that fits (docs/audit.md,
+//! "Refusals").
 
 use crate::model::{
     case::{Fork, Refusal, RefusalKind, ResumeCase},

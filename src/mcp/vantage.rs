@@ -1,4 +1,4 @@
-//! Proxies captured on both sides (AUDIT, "Proxies and vantages").
+//! Proxies captured on both sides (docs/audit.md, "Proxies and vantages").
 //!
 //! Two exchanges are the two sides of one when method, cursor and body agree, the session agrees,
 //! and the second begins within a second while the first is open and is answered no later. The

@@ -1,5 +1,5 @@
 //! The result of a run: what reports are made of. One struct per row of a report; the fields are
-//! the columns (REPORTS.md), typed.
+//! the columns (docs/reports.md), typed.
 
 use super::{
     event::Event,

@@ -48,7 +48,7 @@ pub struct ResumeCase {
     pub others_lost_too: bool,
 }
 
-/// What proves a fork (AUDIT, F1–F9), strongest first.
+/// What proves a fork (docs/audit.md, F1–F9), strongest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fork {
     /// F1: the response names another session.

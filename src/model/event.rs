@@ -61,7 +61,7 @@ impl Event {
         self.id.is_some_and(|id| id.len > 0) && self.data_bytes == 0
     }
 
-    /// Whether it is a message (AUDIT, "Terms").
+    /// Whether it is a message (docs/audit.md, "Terms").
     #[must_use]
     pub fn is_message(&self) -> bool {
         self.message.is_message()

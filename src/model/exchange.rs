@@ -167,7 +167,7 @@ impl Exchange {
     }
 }
 
-/// How an exchange was answered, as far as the session is concerned (AUDIT, "refused").
+/// How an exchange was answered, as far as the session is concerned (docs/audit.md, "refused").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// A success that speaks for the session.
@@ -346,7 +346,7 @@ pub struct End {
     pub last_acknowledged: Option<Timestamp>,
 }
 
-/// What ended an exchange (REPORTS.md, `end_cause`).
+/// What ended an exchange (docs/reports.md, `end_cause`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EndCause {
     /// Final chunk, content length or END_STREAM.

@@ -26,7 +26,7 @@ pub enum MessageKind {
 }
 
 impl MessageKind {
-    /// Whether it counts as a message of a stream (AUDIT: "an event with data that is JSON-RPC
+    /// Whether it counts as a message of a stream (docs/audit.md: "an event with data that is JSON-RPC
     /// and no ping").
     #[must_use]
     pub const fn is_message(self) -> bool {

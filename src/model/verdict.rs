@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What became of a resume (AUDIT, "The verdict of a resume"), in the order of its columns.
+/// What became of a resume (docs/audit.md, "The verdict of a resume"), in the order of its columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verdict {
     /// It goes on after the cursor.
@@ -112,7 +112,7 @@ impl Severity {
     }
 }
 
-/// How the ids of a stream are ordered (AUDIT, "Order of event ids").
+/// How the ids of a stream are ordered (docs/audit.md, "Order of event ids").
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum IdScheme {
     /// No ids.

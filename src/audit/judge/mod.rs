@@ -1,4 +1,4 @@
-//! The verdict of one resume (AUDIT, "The verdict of a resume"): the first row that applies.
+//! The verdict of one resume (docs/audit.md, "The verdict of a resume"): the first row that applies.
 //!
 //! Everything is decided from facts seen before or on the answer, but for two looks ahead that the
 //! rules ask for: whether a later segment of the stream brings what was owed, and whether anybody

@@ -58,7 +58,7 @@ impl<'a> ExchangeRow<'a> {
             .or_else(|| self.response()?.session_id.as_deref())
     }
 
-    /// AUDIT's order: the header, else the body, else what the session negotiated.
+    /// The order is: the header, else the body, else what the session negotiated.
     fn protocol_version(self, analysis: &'a Analysis) -> Option<&'a str> {
         self.request()
             .and_then(|request| request.protocol_version.as_deref())

@@ -387,7 +387,7 @@ fn number(word: &str) -> Result<usize, String> {
     word.parse().map_err(|_| format!("{word:?} is no number"))
 }
 
-/// A code as AUDIT-like kebab case. The registry is asked by the tests over all talks, so that a
+/// A code in kebab case. The registry is asked by the tests over all talks, so that a
 /// misspelt code cannot make an expectation that always holds.
 fn known(code: &str) -> Result<String, String> {
     if code.contains('-') || ["broadcast", "misrouted"].contains(&code) {
