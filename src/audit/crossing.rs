@@ -10,13 +10,11 @@ use super::{
     ledger::is_comparable,
 };
 use crate::model::{
-    event::Event, exchange::Exchange, message::PayloadHash, session::Session, time::Timestamp,
+    event::Event, exchange::Exchange, id::SessionId, message::PayloadHash, session::Session,
+    time::Timestamp,
 };
 use foldhash::fast::RandomState;
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// So many ids without a repetition tell of one counter for all sessions.
 const UNIQUE_IDS: usize = 10;
@@ -31,7 +29,7 @@ pub struct Crossings<'a> {
     /// Exchanges without which no id occurs in two sessions.
     repeating: BTreeSet<u32>,
     /// The sessions' ids, by index.
-    names: HashMap<u32, Arc<str>, RandomState>,
+    names: HashMap<u32, SessionId, RandomState>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +45,7 @@ pub struct Crossing {
     /// Its id.
     pub id: String,
     /// The session that it was delivered to first.
-    pub session: Arc<str>,
+    pub session: SessionId,
 }
 
 impl<'a> Crossings<'a> {
@@ -92,7 +90,7 @@ impl<'a> Crossings<'a> {
                 }
             }
             if crossed {
-                crossings.names.insert(index, Arc::clone(&session.id));
+                crossings.names.insert(index, session.id.clone());
             }
         }
         crossings.repeating = brought
@@ -126,7 +124,7 @@ impl<'a> Crossings<'a> {
             let proven = is_unique(id, name) || self.one_counter(number);
             proven.then(|| Crossing {
                 id: id.to_owned(),
-                session: Arc::clone(name),
+                session: name.clone(),
             })
         })
     }

@@ -20,6 +20,7 @@ use crate::model::{
     case::{ResumeCase, SessionCase},
     exchange::{Answer, Exchange, Window},
     flow::Endpoint,
+    id::SessionId,
     session::{Grouping, Session},
     time::Timestamp,
 };
@@ -115,7 +116,7 @@ struct Services {
 }
 
 /// Times by client and session.
-type Headless = BTreeMap<(Option<IpAddr>, Option<Arc<str>>), Arc<[Timestamp]>>;
+type Headless = BTreeMap<(Option<IpAddr>, Option<SessionId>), Arc<[Timestamp]>>;
 
 impl Services {
     fn of(sessions: &[Session], exchanges: &[Exchange]) -> Self {
@@ -179,7 +180,7 @@ impl Services {
             holes: members().any(|exchange| !exchange.holes.is_empty() || undecodable(exchange)),
             headless: clients
                 .into_iter()
-                .flat_map(|client| [(client, None), (client, Some(Arc::clone(&session.id)))])
+                .flat_map(|client| [(client, None), (client, Some(session.id.clone()))])
                 .filter_map(|key| self.headless.get(&key).cloned())
                 .collect(),
         }

@@ -54,7 +54,7 @@ pub(super) fn resume(frame: &Frame<'_>) -> ResumeCase {
     let first_event = exchange.events.first();
     let response = exchange.response.as_ref();
     let row = Resume {
-        session_id: Arc::clone(&session.id),
+        session_id: session.id.clone(),
         incarnation: decision.incarnation,
         incarnation_after: None,
         resume: frame.number,
@@ -234,7 +234,7 @@ pub(super) fn segments(
             None => (Some(exchange.end.time), exchange.end.cause),
         };
         rows.push(SegmentRow {
-            session_id: Arc::clone(&session.id),
+            session_id: session.id.clone(),
             incarnation: incarnation_of(number),
             stream: segment.stream + 1,
             segment: count(place_in_stream) + 1,
@@ -270,7 +270,7 @@ pub(super) fn sessions(
     let end = end_of(&members, window, case);
     let mut rows: Vec<SessionRow> = (1..=incarnations)
         .map(|incarnation| SessionRow {
-            session_id: Arc::clone(&session.id),
+            session_id: session.id.clone(),
             incarnation,
             service: session.service.to_string(),
             client: first.and_then(|exchange| exchange.client.clone()),

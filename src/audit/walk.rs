@@ -30,7 +30,6 @@ use crate::model::{
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
 };
 
 /// What a session is judged with.
@@ -93,7 +92,7 @@ impl<'r, 'a> Walk<'r, 'a> {
             nonces: BTreeMap::new(),
             gone: false,
             case: SessionCase {
-                id: Arc::clone(&room.session.id),
+                id: room.session.id.clone(),
                 ..SessionCase::default()
             },
             just_replayed: None,

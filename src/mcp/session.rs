@@ -7,6 +7,7 @@
 use super::revision::{Era, era, stated};
 use crate::model::{
     exchange::{Answer, Exchange},
+    id::SessionId,
     message::MessageKind,
     session::{Grouping, RefusedId, Role, Session},
 };
@@ -55,7 +56,7 @@ pub fn group(exchanges: &[Exchange]) -> Grouping {
     let real = real_ids(exchanges, &services, &grouping);
 
     let mut places = Places::default();
-    let mut refused: Map<Arc<str>, u32> = Map::default();
+    let mut refused: Map<SessionId, u32> = Map::default();
     for (number, exchange) in exchanges.iter().enumerate() {
         if grouping.role_of.get(number) != Some(&Role::Other) {
             continue;
@@ -67,7 +68,7 @@ pub fn group(exchanges: &[Exchange]) -> Grouping {
                 .request
                 .as_ref()
                 .is_some_and(|r| r.session_id.is_some());
-            let key = (Arc::clone(&services[number]), Arc::clone(&id));
+            let key = (Arc::clone(&services[number]), id.clone());
             if let Some(key) = real.resolve(key, asked) {
                 let session = places.of(&key, &mut grouping.sessions);
                 // What is answered under another id goes on under that one.
@@ -76,7 +77,7 @@ pub fn group(exchanges: &[Exchange]) -> Grouping {
                 }
                 Role::Session(session)
             } else if exchange.request.is_some() {
-                let place = *refused.entry(Arc::clone(&id)).or_insert_with(|| {
+                let place = *refused.entry(id.clone()).or_insert_with(|| {
                     grouping.refused_ids.push(RefusedId {
                         id,
                         exchanges: Vec::new(),
@@ -109,13 +110,13 @@ pub fn group(exchanges: &[Exchange]) -> Grouping {
 
 /// The place of each session, by service and id.
 #[derive(Default)]
-struct Places(Map<(Arc<str>, Arc<str>), u32>);
+struct Places(Map<(Arc<str>, SessionId), u32>);
 
 impl Places {
-    fn of(&mut self, key: &(Arc<str>, Arc<str>), sessions: &mut Vec<Session>) -> u32 {
+    fn of(&mut self, key: &(Arc<str>, SessionId), sessions: &mut Vec<Session>) -> u32 {
         *self.0.entry(key.clone()).or_insert_with(|| {
             sessions.push(Session {
-                id: Arc::clone(&key.1),
+                id: key.1.clone(),
                 service: Arc::clone(&key.0),
                 ..Session::default()
             });
@@ -125,7 +126,7 @@ impl Places {
 }
 
 /// The other session under which an event stream was answered.
-fn answered_elsewhere(exchange: &Exchange, asked: &Arc<str>) -> Option<Arc<str>> {
+fn answered_elsewhere(exchange: &Exchange, asked: &SessionId) -> Option<SessionId> {
     let given = exchange.response.as_ref()?.session_id.clone()?;
     (given != *asked
         && !given.is_empty()
@@ -137,7 +138,7 @@ fn answered_elsewhere(exchange: &Exchange, asked: &Arc<str>) -> Option<Arc<str>>
 /// The session an exchange belongs to: the one it asks for; an `initialize` (or a request without
 /// one) belongs to the one its answer issues.
 #[must_use]
-pub fn session_id(exchange: &Exchange) -> Option<Arc<str>> {
+pub fn session_id(exchange: &Exchange) -> Option<SessionId> {
     let asked = exchange
         .request
         .as_ref()
@@ -154,13 +155,13 @@ pub fn session_id(exchange: &Exchange) -> Option<Arc<str>> {
 
 /// The ids that make sessions: those a success issued or answered at least once.
 struct RealIds {
-    by_service: Map<(Arc<str>, Arc<str>), ()>,
+    by_service: Map<(Arc<str>, SessionId), ()>,
     /// Services an id is known under, for exchanges whose own service is not known.
-    services: BTreeMap<Arc<str>, Vec<Arc<str>>>,
+    services: BTreeMap<SessionId, Vec<Arc<str>>>,
 }
 
 impl RealIds {
-    fn resolve(&self, key: (Arc<str>, Arc<str>), asked: bool) -> Option<(Arc<str>, Arc<str>)> {
+    fn resolve(&self, key: (Arc<str>, SessionId), asked: bool) -> Option<(Arc<str>, SessionId)> {
         if self.by_service.contains_key(&key) {
             return Some(key);
         }
@@ -206,7 +207,7 @@ fn real_ids(exchanges: &[Exchange], services: &[Arc<str>], grouping: &Grouping) 
             let service = &services[number];
             if real
                 .by_service
-                .insert((Arc::clone(service), Arc::clone(&id)), ())
+                .insert((Arc::clone(service), id.clone()), ())
                 .is_none()
             {
                 real.services
@@ -304,7 +305,7 @@ fn group_legacy(exchanges: &[Exchange], grouping: &mut Grouping) {
         }
         let id = query_session(target).unwrap_or(target);
         grouping.legacy.push(Session {
-            id: Arc::from(id),
+            id: SessionId::from(id),
             service: service(exchange),
             exchanges: vec![number_of(number)],
             ..Session::default()

@@ -7,6 +7,7 @@
 use crate::model::{
     event::Event,
     exchange::Exchange,
+    id::SessionId,
     message::MessageKind,
     session::{EventRef, Grouping, Resumption, Role, Segment, Session, Stream},
     time::Timestamp,
@@ -62,10 +63,10 @@ pub fn thread(grouping: &mut Grouping, exchanges: &[Exchange]) {
 type Elsewhere = BTreeMap<u32, u32>;
 
 fn answering_sessions(grouping: &Grouping, exchanges: &[Exchange]) -> Elsewhere {
-    let mut by_id: HashMap<(Arc<str>, Arc<str>), u32, RandomState> = HashMap::default();
+    let mut by_id: HashMap<(Arc<str>, SessionId), u32, RandomState> = HashMap::default();
     for (index, session) in grouping.sessions.iter().enumerate() {
         by_id.insert(
-            (Arc::clone(&session.service), Arc::clone(&session.id)),
+            (Arc::clone(&session.service), session.id.clone()),
             u32::try_from(index).unwrap_or(u32::MAX),
         );
     }

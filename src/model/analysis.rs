@@ -5,6 +5,7 @@ use super::{
     event::Event,
     exchange::{EndCause, Exchange},
     flow::Endpoint,
+    id::SessionId,
     place::Place,
     time::{Span, Timestamp},
     verdict::{Confidence, IdScheme, SessionEnd, Severity, Verdict},
@@ -138,7 +139,7 @@ pub struct Totals {
 #[derive(Clone, Debug)]
 pub struct Resume {
     /// The session id asked for.
-    pub session_id: Arc<str>,
+    pub session_id: SessionId,
     /// The incarnation that the cursor belongs to, from 1.
     pub incarnation: u32,
     /// The incarnation that answered.
@@ -188,7 +189,7 @@ pub struct Resume {
     /// Status of the answer.
     pub status: Option<u16>,
     /// Session id on the answer, when it has one.
-    pub response_session_id: Option<Arc<str>>,
+    pub response_session_id: Option<SessionId>,
     /// Time of the last event on the stream before.
     pub last_event_time: Option<Timestamp>,
     /// When the stream was cut.
@@ -254,7 +255,7 @@ pub struct Finding {
     /// The kind of evidence, a word or two.
     pub evidence: String,
     /// The session.
-    pub session_id: Arc<str>,
+    pub session_id: SessionId,
     /// Its incarnation.
     pub incarnation: u32,
     /// The resume's number in the session.
@@ -275,7 +276,7 @@ pub struct Finding {
 #[derive(Clone, Debug, Default)]
 pub struct SessionRow {
     /// The session id.
-    pub session_id: Arc<str>,
+    pub session_id: SessionId,
     /// Its incarnation, from 1.
     pub incarnation: u32,
     /// What the client addresses: scheme, host, path.
@@ -316,7 +317,7 @@ pub struct SessionRow {
 #[derive(Clone, Debug)]
 pub struct SegmentRow {
     /// The session id.
-    pub session_id: Arc<str>,
+    pub session_id: SessionId,
     /// Its incarnation; 0 for a legacy session.
     pub incarnation: u32,
     /// The stream's number in the session, from 1.

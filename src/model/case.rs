@@ -4,17 +4,17 @@
 use super::{
     analysis::Resume,
     flow::Endpoint,
+    id::SessionId,
     place::Place,
     time::{Span, Timestamp},
     verdict::Confidence,
 };
-use std::sync::Arc;
 
 /// One session, audited.
 #[derive(Clone, Debug, Default)]
 pub struct SessionCase {
     /// The session id.
-    pub id: Arc<str>,
+    pub id: SessionId,
     /// Its resumes in order of time.
     pub resumes: Vec<ResumeCase>,
     /// Runs of refusals, each with the code it deserves.
@@ -210,7 +210,7 @@ pub struct CrossedEvent {
     /// The id of the first of them.
     pub id: String,
     /// The session that it was delivered to first.
-    pub from: Arc<str>,
+    pub from: SessionId,
     /// The resume that brought it, by number.
     pub resume: Option<u32>,
     /// When.
@@ -229,7 +229,7 @@ pub struct CrossedEvent {
 #[derive(Clone, Debug)]
 pub struct Minted {
     /// The id on the answer.
-    pub given: Arc<str>,
+    pub given: SessionId,
     /// The request's method.
     pub method: String,
     /// When.

@@ -4,6 +4,7 @@
 use super::{
     event::{Event, Text},
     flow::Endpoint,
+    id::SessionId,
     message::{Message, MessageKind, PayloadHash, Subject},
     place::Place,
     time::{Span, Timestamp},
@@ -245,7 +246,7 @@ pub struct Request {
     pub scheme: Scheme,
     /// The session header's value. Repeated or joined equal values are one; of different ones the
     /// first is kept.
-    pub session_id: Option<Arc<str>>,
+    pub session_id: Option<SessionId>,
     /// `Last-Event-ID`; `Some("")` when sent empty.
     pub last_event_id: Option<Box<str>>,
     /// `MCP-Protocol-Version`.
@@ -297,7 +298,7 @@ pub struct Response {
     /// What `Content-Type` says it is.
     pub media: Media,
     /// The session header's value.
-    pub session_id: Option<Arc<str>>,
+    pub session_id: Option<SessionId>,
     /// The value of the header named by `--incarnation-header`.
     pub incarnation: Option<Box<str>>,
     /// The value of the first header that names a backend.

@@ -7,6 +7,7 @@ pub mod event;
 pub mod exchange;
 pub mod flow;
 pub mod har;
+pub mod id;
 pub mod message;
 pub mod packet;
 pub mod place;

@@ -1,7 +1,7 @@
 //! Sessions, their streams and segments: how exchanges hang together. Indices point into the
 //! run's exchanges (in order of time) and into the session's own lists.
 
-use super::{exchange::Exchange, time::Timestamp};
+use super::{exchange::Exchange, id::SessionId, time::Timestamp};
 use std::sync::Arc;
 
 /// All exchanges of a run, put into their places.
@@ -40,7 +40,7 @@ pub enum Role {
 #[derive(Clone, Debug)]
 pub struct RefusedId {
     /// The id.
-    pub id: Arc<str>,
+    pub id: SessionId,
     /// The exchanges that carry it.
     pub exchanges: Vec<u32>,
 }
@@ -49,7 +49,7 @@ pub struct RefusedId {
 #[derive(Clone, Debug, Default)]
 pub struct Session {
     /// The id.
-    pub id: Arc<str>,
+    pub id: SessionId,
     /// Scheme, host and path.
     pub service: Arc<str>,
     /// The protocol revision negotiated, or stated by a request.

@@ -7,6 +7,7 @@ use crate::{
     model::{
         analysis::{Analysis, Finding, Input, SessionRef, Totals},
         exchange::{ConnectionId, EndCause, Exchange, Window},
+        id::SessionId,
         place::{InputId, Place},
         session::Role,
         verdict::Severity,
@@ -16,7 +17,6 @@ use rayon::prelude::*;
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
 };
 
 /// What the roads gave.
@@ -160,7 +160,7 @@ fn name_session(exchange: &mut Exchange) {
             request.host,
             request.target
         );
-        request.session_id = Some(Arc::from(name));
+        request.session_id = Some(SessionId::from(name));
     }
 }
 
@@ -238,7 +238,7 @@ fn order(analysis: &mut Analysis, exchanges: &[Exchange]) {
         let row = &analysis.sessions[index];
         (
             row.first_time,
-            Arc::clone(&row.session_id),
+            row.session_id.clone(),
             row.service.clone(),
             row.incarnation,
         )

@@ -9,12 +9,12 @@ use crate::{
         event::{Event, Text},
         exchange::{Exchange, Hole, HttpVersion, Media, Part, Request, Response, Scheme, Source},
         flow::Endpoint,
+        id::SessionId,
         message::{MessageKind, Subject},
         place::{At, Place},
     },
     sse,
 };
-use std::sync::Arc;
 
 /// What drafting needs to know of the run.
 #[derive(Clone, Debug)]
@@ -312,7 +312,7 @@ impl Draft {
     }
 
     /// The session header: repeated or joined (`A, A`) equal values are one.
-    fn session(&mut self, head: &Head<'_>, place: Place, settings: &Settings) -> Option<Arc<str>> {
+    fn session(&mut self, head: &Head<'_>, place: Place, settings: &Settings) -> Option<SessionId> {
         let mut first: Option<String> = None;
         for value in head.all(&settings.session_header) {
             for part in lossy(value, &settings.limits).split(',').map(str::trim) {

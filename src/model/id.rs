@@ -1,0 +1,35 @@
+//! Names that the wire gives, kept apart from other text.
+
+use std::{fmt, ops::Deref, sync::Arc};
+
+/// A session's id: the value of `Mcp-Session-Id` (or of the header asked for in its place).
+///
+/// Compared byte for byte. It is a credential of whoever holds it; reports show it as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionId(Arc<str>);
+
+impl Deref for SessionId {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for SessionId {
+    fn from(text: &str) -> Self {
+        Self(Arc::from(text))
+    }
+}
+
+impl From<String> for SessionId {
+    fn from(text: String) -> Self {
+        Self(Arc::from(text))
+    }
+}
+
+impl fmt::Display for SessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
