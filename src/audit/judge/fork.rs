@@ -1,4 +1,4 @@
-//! What proves a fork: F1 to F7.
+//! What proves a fork: F1 to F9, as far as the answer brought a message.
 
 use super::{Decision, Known, View};
 use crate::audit::{order::Relation, sighting::Sightings};

@@ -170,6 +170,9 @@ impl<'a> Bench<'a> {
                     (Indeterminate, Medium, "a success of no known kind")
                 })
             }
+            200..=299 if is_error_alone(exchange) => {
+                Some((Rejected, High, "a JSON-RPC error in place of a stream"))
+            }
             200..=299 if response.media == Media::EventStream => None,
             200..=299 => Some((Indeterminate, Medium, "a success of no known kind")),
             408 | 429 | 300..=399 | 500..=599 => {
@@ -251,6 +254,15 @@ impl<'a> Bench<'a> {
         let exchange = self.session.exchange(place.segment, self.exchanges)?;
         Some((exchange, exchange.events.get(place.event as usize)?))
     }
+}
+
+/// Whether all that an event stream brings is an error that answers no request.
+fn is_error_alone(exchange: &Exchange) -> bool {
+    let mut messages = exchange.events.iter().filter(|event| event.is_message());
+    let error = messages.next().is_some_and(|event| {
+        event.message == MessageKind::Error && event.rpc_id.is_none() && event.id.is_none()
+    });
+    error && messages.next().is_none() && !exchange.body_has_hole()
 }
 
 /// The messages of an answer.
