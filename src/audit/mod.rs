@@ -2,6 +2,7 @@
 //! then each session judged on its own, in order of time.
 
 pub mod backend;
+mod cost;
 pub mod crossing;
 pub mod id;
 pub mod judge;

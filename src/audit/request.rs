@@ -5,6 +5,7 @@ use crate::model::{
     analysis::RequestFates,
     exchange::Exchange,
     message::{MessageKind, PayloadHash},
+    place::Place,
     session::{Session, Stream},
     time::Timestamp,
 };
@@ -24,6 +25,8 @@ pub struct Request<'a> {
     pub answers: Vec<Reply<'a>>,
     /// The client cancelled it.
     pub cancelled: bool,
+    /// No other request of the session has its id.
+    pub only: bool,
 }
 
 /// An answer to a request.
@@ -37,6 +40,10 @@ pub struct Reply<'a> {
     pub delivered: bool,
     /// Its event id.
     pub event_id: Option<&'a str>,
+    /// The exchange that brought it, an index.
+    pub exchange: u32,
+    /// Where it was seen.
+    pub place: Place,
 }
 
 /// The requests of the POST that began a stream, with their answers on it.
@@ -69,6 +76,7 @@ pub fn requests_of<'a>(
                 progress_token: message.progress_token.as_deref(),
                 answers: Vec::new(),
                 cancelled: cancelled.get(id).is_some_and(|&last| last >= request.time),
+                only: strays.is_only(id),
             })
         })
         .collect();
@@ -92,10 +100,13 @@ fn answer<'a>(
         by_id.entry(request.id).or_default().push(index);
     }
     for &segment in &stream.segments {
-        let Some(exchange) = session.exchange(segment, exchanges) else {
+        let Some(number) = session.segments.get(segment as usize).map(|s| s.exchange) else {
             continue;
         };
-        for (id, reply) in replies_in(exchange) {
+        let Some(exchange) = exchanges.get(number as usize) else {
+            continue;
+        };
+        for (id, reply) in replies_in(number, exchange) {
             for &request in by_id.get(id).into_iter().flatten() {
                 if let Some(request) = requests.get_mut(request) {
                     request.answers.push(reply);
@@ -105,18 +116,20 @@ fn answer<'a>(
     }
 }
 
-/// Answers to requests on an exchange, with the requests' ids.
-fn replies_in(exchange: &Exchange) -> impl Iterator<Item = (&str, Reply<'_>)> {
+/// Answers to requests on an exchange, given with its number, and the requests' ids.
+pub fn replies_in(number: u32, exchange: &Exchange) -> impl Iterator<Item = (&str, Reply<'_>)> {
     exchange
         .events
         .iter()
         .filter(|event| matches!(event.message, MessageKind::Response | MessageKind::Error))
-        .filter_map(|event| {
+        .filter_map(move |event| {
             let reply = Reply {
                 time: event.time,
                 hash: event.hash,
                 delivered: event.delivered,
                 event_id: event.id.filter(|id| id.len > 0).map(|id| exchange.text(id)),
+                exchange: number,
+                place: exchange.event_place(event),
             };
             Some((exchange.text(event.rpc_id?), reply))
         })
@@ -128,7 +141,7 @@ fn replies_in(exchange: &Exchange) -> impl Iterator<Item = (&str, Reply<'_>)> {
 pub struct Strays<'a> {
     /// Answers on GETs by the request's id, with the exchange; in order of exchange.
     replies: HashMap<&'a str, Vec<(u32, Reply<'a>)>, RandomState>,
-    /// The last exchange that asks under an id, and whether another one did.
+    /// The last exchange that asks under an id, and whether the id was used twice.
     asked: HashMap<&'a str, (u32, bool), RandomState>,
 }
 
@@ -150,7 +163,7 @@ impl<'a> Strays<'a> {
             if exchange.method() != "GET" {
                 continue;
             }
-            for (id, reply) in replies_in(exchange) {
+            for (id, reply) in replies_in(number, exchange) {
                 strays.replies.entry(id).or_default().push((number, reply));
             }
         }
@@ -171,6 +184,11 @@ impl<'a> Strays<'a> {
         strays
     }
 
+    /// Whether one exchange alone asks under an id, or none.
+    fn is_only(&self, id: &str) -> bool {
+        self.asked.get(id).is_none_or(|(_, twice)| !twice)
+    }
+
     /// Enters strayed answers to requests that got none on their stream; none where the session
     /// uses the request's id twice.
     fn answer(
@@ -182,8 +200,7 @@ impl<'a> Strays<'a> {
     ) {
         let mut own: Option<BTreeSet<u32>> = None;
         for request in requests {
-            let twice = self.asked.get(request.id).is_some_and(|(_, twice)| *twice);
-            if twice || request.answers.iter().any(|reply| reply.delivered) {
+            if !request.only || request.answers.iter().any(|reply| reply.delivered) {
                 continue;
             }
             let Some(replies) = self.replies.get(request.id) else {

@@ -4,26 +4,21 @@
 use super::{
     Judged,
     backend::Backends,
+    cost::Bill,
     crossing::Crossings,
     judge::{Bench, Decision},
     ledger::{Ledger, differs},
     order::Orders,
     owed::Gaps,
     refusal::{self, Neighbours},
-    request::{self, Fate},
     row,
-    sighting::{Scope, Seen},
+    sighting::Scope,
     survey::Survey,
 };
 use crate::model::{
-    analysis::Resume,
-    case::{
-        CrossedEvent, DroppedCursor, Fork, LostRequest, Minted, ResumeCase, Reuse, SessionCase,
-        Site,
-    },
+    case::{CrossedEvent, DroppedCursor, Fork, Minted, ResumeCase, Reuse, SessionCase, Site},
     event::Event,
-    exchange::{Answer, EndCause, Exchange, Window},
-    message::MessageKind,
+    exchange::{Answer, Exchange, Window},
     session::{Resumption, Session, Stream},
     time::Timestamp,
     verdict::{Confidence, Verdict},
@@ -356,7 +351,6 @@ impl<'r, 'a> Walk<'r, 'a> {
             dropped,
         });
         case.row.incarnation_after = after;
-        self.note_fates(&mut case, resumption, exchange);
         let replayed = decision.verdict == Verdict::Replayed;
         self.case.resumes.push(case);
         self.note_crossing(resumption.exchange, exchange, Some(number));
@@ -458,50 +452,6 @@ impl<'r, 'a> Walk<'r, 'a> {
             .collect()
     }
 
-    fn note_fates(&self, case: &mut ResumeCase, resumption: &Resumption, exchange: &Exchange) {
-        let Some(stream) = resumption.stream else {
-            return;
-        };
-        let cut = case.row.disconnect_time.unwrap_or(exchange.time());
-        let requests = self.survey.requests(Some(stream));
-        let pending: Vec<_> = requests
-            .iter()
-            .filter(|request| {
-                !request
-                    .answers
-                    .iter()
-                    .any(|reply| reply.delivered && reply.time <= cut)
-            })
-            .map(|request| {
-                let fate = request::fate(&self.survey, stream, request, cut);
-                let dropped = fate == Fate::Answered
-                    && request.answers.iter().any(|reply| {
-                        reply.delivered
-                            && reply
-                                .event_id
-                                .and_then(|id| self.ledger.seen(id))
-                                .is_some_and(|seen| {
-                                    let counts = |seen: &Seen| {
-                                        seen.delivered && seen.comparable && seen.time < reply.time
-                                    };
-                                    let all = Scope::default();
-                                    seen.within(all).any(counts)
-                                        && !seen.with_payload(all, reply.hash).any(counts)
-                                })
-                    });
-                (request, fate, dropped)
-            })
-            .collect();
-        case.row.requests = request::sum(pending.iter().map(|&(_, fate, dropped)| (fate, dropped)));
-        let left = pending
-            .iter()
-            .filter(|(request, fate, dropped)| {
-                request.progress_token.is_some() && (*fate == Fate::Lost || *dropped)
-            })
-            .count();
-        case.row.progress_tokens_left = u32::try_from(left).unwrap_or(u32::MAX);
-    }
-
     // --- at the end ---------------------------------------------------------------------------
 
     fn finish(mut self) -> Judged {
@@ -517,7 +467,7 @@ impl<'r, 'a> Walk<'r, 'a> {
             &self.case.resumes,
             &incarnation_at,
         );
-        self.case.lost = self.lost_requests();
+        self.note_costs();
         self.case.dropped_cursors = self.dropped_cursors();
         let segments = row::segments(self.room.session, self.room.exchanges, &|segment| {
             self.ledger.incarnation(segment)
@@ -541,90 +491,21 @@ impl<'r, 'a> Walk<'r, 'a> {
         }
     }
 
-    fn lost_requests(&self) -> Vec<LostRequest> {
-        let session = self.room.session;
-        let mut lost = Vec::new();
-        for (index, stream) in session.streams.iter().enumerate() {
-            if stream.completed.is_some() || stream.begun_by.is_none() {
-                continue;
-            }
-            let number = u32::try_from(index).unwrap_or(u32::MAX);
-            let last = self.survey.resumes(Some(number)).last().copied();
-            let came_back = last.and_then(|last| session.resumes.get(last as usize));
-            let Some(cut) = self.cut_of(number, stream, came_back) else {
-                continue;
-            };
-            let last = last.and_then(|last| self.case.resumes.get(last as usize));
-            let torn = self.survey.has_holes(Some(number));
-            for request in self.survey.requests(Some(number)) {
-                let fate = request::fate(&self.survey, number, request, cut.time);
-                if fate != Fate::Lost {
-                    continue;
-                }
-                let Some(post) = stream
-                    .begun_by
-                    .and_then(|post| self.room.exchanges.get(post as usize))
-                else {
-                    continue;
-                };
-                lost.push(LostRequest {
-                    rpc_id: request.id.to_owned(),
-                    method: request.method.to_owned(),
-                    reason: why_lost(session, self.room.exchanges, stream, request, last)
-                        .to_owned(),
-                    confidence: if torn {
-                        Confidence::Low
-                    } else {
-                        Confidence::High
-                    },
-                    site: Site {
-                        resume: last.map(|resume| resume.row.resume),
-                        time: cut.time,
-                        ..Site::of(
-                            post,
-                            last.map_or(self.latest.min(1), |resume| resume.row.incarnation),
-                        )
-                    },
-                });
-            }
+    /// What the cuts cost, on the resumes and around them.
+    fn note_costs(&mut self) {
+        let bill = Bill {
+            session: self.room.session,
+            exchanges: self.room.exchanges,
+            survey: &self.survey,
+            ledger: &self.ledger,
+            latest: self.latest,
+        };
+        for (resume, resumption) in self.case.resumes.iter_mut().zip(&self.room.session.resumes) {
+            bill.note_fates(resume, resumption);
         }
-        lost
-    }
-
-    /// The last cut of a stream: an end by the server or the network, or by a client that came back
-    /// for it.
-    fn cut_of(&self, number: u32, stream: &Stream, came_back: Option<&Resumption>) -> Option<Cut> {
-        let session = self.room.session;
-        let last_attempt = came_back
-            .and_then(|resume| self.room.exchanges.get(resume.exchange as usize))
-            .map(Exchange::time);
-        stream
-            .segments
-            .iter()
-            .filter_map(|&segment| session.exchange(segment, self.room.exchanges))
-            .filter_map(|exchange| match exchange.end.cause {
-                EndCause::ServerFin
-                | EndCause::ServerRst
-                | EndCause::StreamEnd
-                | EndCause::Goaway
-                | EndCause::Silent => Some(exchange.end.time),
-                EndCause::ClientFin
-                | EndCause::ClientRst
-                | EndCause::StreamReset
-                | EndCause::Unknown => {
-                    let back = last_attempt.is_some_and(|at| at > exchange.time());
-                    // Where the server was still answering, the client's end was no word of its
-                    // that it wants the answer no more.
-                    let answered = exchange.events.iter().any(|event| {
-                        !event.delivered
-                            && matches!(event.message, MessageKind::Response | MessageKind::Error)
-                    });
-                    (back || answered).then_some(exchange.end.time)
-                }
-                EndCause::CaptureEnd => self.survey.silent_since(number, exchange),
-            })
-            .map(|time| Cut { time })
-            .max_by_key(|cut| cut.time)
+        self.case.lost = bill.lost(&self.case.resumes);
+        self.case.dropped = bill.dropped(&self.case.resumes);
+        self.case.differing = bill.differing(&self.case.resumes);
     }
 
     fn dropped_cursors(&self) -> Vec<DroppedCursor> {
@@ -678,15 +559,17 @@ impl<'r, 'a> Walk<'r, 'a> {
                     break;
                 }
             }
-            let Some((_, stream)) = candidate else {
+            let Some((index, stream)) = candidate else {
                 continue;
             };
-            let Some((last_id, end)) = self.last_id(stream, start) else {
+            let Some((last_id, before)) = self.last_id(stream, start) else {
                 continue;
             };
             dropped.push(DroppedCursor {
                 last_id,
-                gap: Some(start.since(end)),
+                gap: start.since(before.end.time),
+                retry: self.survey.retry_before(u32::try_from(index).ok(), start),
+                cause: before.end.cause,
                 confidence: Confidence::High,
                 site: Site::of(
                     exchange,
@@ -764,52 +647,15 @@ impl<'r, 'a> Walk<'r, 'a> {
             && self.last_id(stream, start).is_some()
     }
 
-    fn last_id(&self, stream: &Stream, before: Timestamp) -> Option<(String, Timestamp)> {
+    /// The last id that a stream delivered before a time, and the exchange that brought it.
+    fn last_id(&self, stream: &Stream, before: Timestamp) -> Option<(String, &'a Exchange)> {
         let session = self.room.session;
         stream.segments.iter().rev().find_map(|&segment| {
             let exchange = session.exchange(segment, self.room.exchanges)?;
             let event = exchange.events.iter().rev().find(|event| {
                 event.delivered && event.time < before && event.id.is_some_and(|id| id.len > 0)
             })?;
-            Some((exchange.text(event.id?).to_owned(), exchange.end.time))
+            Some((exchange.text(event.id?).to_owned(), exchange))
         })
-    }
-}
-
-struct Cut {
-    time: Timestamp,
-}
-
-fn why_lost(
-    session: &Session,
-    exchanges: &[Exchange],
-    stream: &Stream,
-    request: &request::Request<'_>,
-    last: Option<&ResumeCase>,
-) -> &'static str {
-    if request.answers.iter().any(|reply| !reply.delivered) {
-        return "sent after the client was gone";
-    }
-    let verdict =
-        last.map(|resume: &ResumeCase| -> (&Resume, Verdict) { (&resume.row, resume.row.verdict) });
-    match verdict {
-        Some((_, Verdict::Ignored | Verdict::Empty)) => "the cursor was accepted and nothing came",
-        Some((_, Verdict::Rejected)) => "the resume was refused",
-        Some((_, Verdict::Failed)) => "the resume got no answer",
-        Some((_, Verdict::Forked)) => "the resume was attached to another log",
-        Some(_) => "the resumed stream never brought it",
-        None => {
-            let ids = stream
-                .segments
-                .iter()
-                .filter_map(|&segment| session.exchange(segment, exchanges))
-                .flat_map(|exchange| &exchange.events)
-                .any(|event| event.delivered && event.id.is_some_and(|id| id.len > 0));
-            if ids {
-                "the client never asked for the rest"
-            } else {
-                "not resumable: no id came before the cut"
-            }
-        }
     }
 }

@@ -4,7 +4,7 @@
 use super::{
     analysis::Resume,
     event::Event,
-    exchange::Exchange,
+    exchange::{EndCause, Exchange},
     flow::Endpoint,
     id::SessionId,
     place::Place,
@@ -74,6 +74,10 @@ pub struct SessionCase {
     pub refusals: Vec<Refusal>,
     /// Requests that were lost.
     pub lost: Vec<LostRequest>,
+    /// Results that a client which removes duplicates drops.
+    pub dropped: Vec<DroppedResult>,
+    /// Requests with two results that differ.
+    pub differing: Vec<DifferingResult>,
     /// Streams with ids that were reopened without a cursor.
     pub dropped_cursors: Vec<DroppedCursor>,
     /// Ids that came with two payloads, away from a resumed stream's own log.
@@ -97,6 +101,8 @@ pub struct ResumeCase {
     pub reused: Vec<String>,
     /// Ids that are missing between the cursor and the answer, or seen and left out; a few, as text.
     pub missing: Vec<String>,
+    /// The cursor was accepted, though this session, seen whole, never delivered it.
+    pub foreign_cursor: bool,
     /// Whether other streams or sessions of the server lost their log as well.
     pub others_lost_too: bool,
 }
@@ -206,9 +212,49 @@ pub struct LostRequest {
     pub method: String,
     /// Why: what became of the stream.
     pub reason: String,
+    /// The progress that was told of it before the cut.
+    pub progress: Option<Progress>,
     /// How sure.
     pub confidence: Confidence,
     /// When it was cut, where it was sent, and its last resume.
+    pub site: Site,
+}
+
+/// Progress that a client was told of a request.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    /// The progress token, as JSON text.
+    pub token: String,
+    /// How many notifications.
+    pub notifications: u32,
+}
+
+/// A result that came under an id which a client that removes duplicates has seen before, with
+/// another payload.
+#[derive(Clone, Debug)]
+pub struct DroppedResult {
+    /// The request's JSON-RPC id, as JSON text.
+    pub rpc_id: String,
+    /// The request's method, where the request is known.
+    pub method: Option<String>,
+    /// The event id.
+    pub event_id: String,
+    /// The progress that was told of the request before.
+    pub progress: Option<Progress>,
+    /// How sure.
+    pub confidence: Confidence,
+    /// Where it came.
+    pub site: Site,
+}
+
+/// A request that got two results, and they differ.
+#[derive(Clone, Debug)]
+pub struct DifferingResult {
+    /// Its JSON-RPC id, as JSON text.
+    pub rpc_id: String,
+    /// Its method.
+    pub method: String,
+    /// Where the second result came.
     pub site: Site,
 }
 
@@ -218,7 +264,11 @@ pub struct DroppedCursor {
     /// The id the client could have sent.
     pub last_id: String,
     /// End of the stream to its reopening.
-    pub gap: Option<Span>,
+    pub gap: Span,
+    /// The `retry` in force, in milliseconds.
+    pub retry: Option<u32>,
+    /// What ended the stream.
+    pub cause: EndCause,
     /// How sure.
     pub confidence: Confidence,
     /// Where it was reopened.

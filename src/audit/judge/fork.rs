@@ -86,19 +86,7 @@ impl<'a> View<'_, 'a> {
                 ),
             ));
         }
-        let unknown = self.origin.is_none()
-            && self
-                .bench
-                .ledger
-                .seen(self.cursor)
-                .is_none_or(Sightings::is_empty);
-        let after = self.relation(first) == Relation::After;
-        if unknown
-            && !after
-            && self.bench.start_seen
-            && self.bench.service_whole
-            && !self.is_marker()
-        {
+        if self.is_foreign() && self.relation(first) != Relation::After {
             return Some((
                 Fork::ForeignCursor,
                 Confidence::Medium,
@@ -106,6 +94,16 @@ impl<'a> View<'_, 'a> {
             ));
         }
         None
+    }
+
+    /// Whether the session, seen whole, never delivered the cursor.
+    pub(super) fn is_foreign(&self) -> bool {
+        let sightings = self.bench.ledger.seen(self.cursor);
+        self.origin.is_none()
+            && sightings.is_none_or(Sightings::is_empty)
+            && self.bench.start_seen
+            && self.bench.service_whole
+            && !self.is_marker()
     }
 
     /// Whether the stream may have gone on, or forked already, where the capture shows no request: an

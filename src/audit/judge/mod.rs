@@ -73,6 +73,8 @@ pub struct Decision {
     pub skipped: Option<u64>,
     /// Ids missing or left out, as text; a few.
     pub missing: Vec<String>,
+    /// The cursor was accepted, though the session, seen whole, never delivered it.
+    pub foreign_cursor: bool,
     /// The scheme of the cursor's ids.
     pub scheme: IdScheme,
     /// The incarnation of the cursor.
@@ -123,6 +125,7 @@ impl<'a> Bench<'a> {
             reused: Vec::new(),
             skipped: None,
             missing: Vec::new(),
+            foreign_cursor: false,
             scheme: self.ledger.standing(cursor).scheme,
             incarnation: self.latest,
         }
@@ -212,7 +215,10 @@ impl<'a> Bench<'a> {
             answer,
             doubled: OnceCell::new(),
         };
-        view.decide()
+        Decision {
+            foreign_cursor: view.is_foreign(),
+            ..view.decide()
+        }
     }
 
     /// Holes and missing starts take certainty away, whatever the verdict.
