@@ -2,7 +2,7 @@
 //! "Refusals").
 
 use crate::model::{
-    case::{Fork, Refusal, RefusalKind, ResumeCase},
+    case::{Fork, Refusal, RefusalKind, ResumeCase, Site},
     exchange::{Answer, EndCause, Exchange},
     session::Session,
     time::{Span, Timestamp},
@@ -131,6 +131,15 @@ struct Step<'a> {
     resume: Option<u32>,
 }
 
+impl Step<'_> {
+    fn site(&self, incarnation: u32) -> Site {
+        Site {
+            resume: self.resume,
+            ..Site::of(self.exchange, incarnation)
+        }
+    }
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Success,
@@ -198,13 +207,9 @@ pub fn refusals(
                     status: step.exchange.status().unwrap_or(0),
                     count: 1,
                     context: outlook.context(index, neighbours),
-                    time: step.time,
+                    site: step.site(incarnation_at(step.time)),
                     last: step.time,
-                    place: step.exchange.place,
                     resumes: step.resume.into_iter().collect(),
-                    client: step.exchange.client.clone(),
-                    server: step.exchange.server.clone(),
-                    incarnation: incarnation_at(step.time),
                 });
             }
         }
@@ -216,7 +221,7 @@ pub fn refusals(
     if !forked {
         runs.extend(revived_after_delete(&steps, deleted, incarnation_at, &runs));
     }
-    runs.sort_by_key(|run| run.time);
+    runs.sort_by_key(|run| run.site.time);
     runs
 }
 
@@ -240,13 +245,9 @@ fn revived_after_delete(
         status: step.exchange.status().unwrap_or(0),
         count: 1,
         context: "served after a good DELETE".to_owned(),
-        time: step.time,
+        site: step.site(incarnation_at(step.time)),
         last: step.time,
-        place: step.exchange.place,
         resumes: step.resume.into_iter().collect(),
-        client: step.exchange.client.clone(),
-        server: step.exchange.server.clone(),
-        incarnation: incarnation_at(step.time),
     })
 }
 

@@ -6,7 +6,6 @@ use crate::model::{
     case::{RefusalKind, ResumeCase, SessionCase},
     event::Event,
     exchange::{Answer, EndCause, Exchange, Window},
-    place::Place,
     session::{Resumption, Session},
     time::{Span, Timestamp},
     verdict::{IdScheme, SessionEnd, Verdict},
@@ -382,19 +381,6 @@ fn end_of(members: &[&Exchange], window: Window, case: &SessionCase) -> SessionE
         SessionEnd::Left
     } else {
         SessionEnd::Open
-    }
-}
-
-/// Where an event was seen.
-pub(super) fn event_place(exchange: &Exchange, event: &Event) -> Place {
-    let tcp_stream = std::iter::once(&exchange.place)
-        .chain(&exchange.more_places)
-        .find(|place| place.input == event.input)
-        .and_then(|place| place.tcp_stream);
-    Place {
-        input: event.input,
-        frame: event.frame,
-        tcp_stream,
     }
 }
 

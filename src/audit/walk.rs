@@ -19,6 +19,7 @@ use crate::model::{
     analysis::Resume,
     case::{
         CrossedEvent, DroppedCursor, Fork, LostRequest, Minted, ResumeCase, Reuse, SessionCase,
+        Site,
     },
     event::Event,
     exchange::{Answer, EndCause, Exchange, Window},
@@ -188,7 +189,10 @@ impl<'r, 'a> Walk<'r, 'a> {
                 self.begin_incarnation(exchange.time());
             }
             self.case.reuses.push(Reuse {
-                incarnation: self.latest,
+                site: Site {
+                    incarnation: self.latest,
+                    ..reuse.site
+                },
                 ..reuse
             });
         }
@@ -256,7 +260,7 @@ impl<'r, 'a> Walk<'r, 'a> {
             .case
             .reuses
             .iter_mut()
-            .rfind(|reuse| reuse.incarnation == incarnation && !reuse.new_log)
+            .rfind(|reuse| reuse.site.incarnation == incarnation && !reuse.new_log)
         {
             known.count += count;
             return;
@@ -264,8 +268,11 @@ impl<'r, 'a> Walk<'r, 'a> {
         let id = first.id.map_or("", |id| exchange.text(id)).to_owned();
         let reuse = self.reuse(exchange, first, id, false);
         self.case.reuses.push(Reuse {
-            incarnation,
             count,
+            site: Site {
+                incarnation,
+                ..reuse.site
+            },
             ..reuse
         });
     }
@@ -275,11 +282,7 @@ impl<'r, 'a> Walk<'r, 'a> {
             id,
             count: 1,
             new_log,
-            time: event.time,
-            place: row::event_place(exchange, event),
-            client: exchange.client.clone(),
-            server: exchange.server.clone(),
-            incarnation: self.latest,
+            site: Site::of_event(exchange, event, self.latest),
         }
     }
 
@@ -291,15 +294,14 @@ impl<'r, 'a> Walk<'r, 'a> {
         self.case.crossings.push(CrossedEvent {
             id: found.id,
             from: found.session,
-            resume,
-            time: exchange
-                .events
-                .first()
-                .map_or(exchange.time(), |event| event.time),
-            place: exchange.place,
-            client: exchange.client.clone(),
-            server: exchange.server.clone(),
-            incarnation: self.latest,
+            site: Site {
+                resume,
+                time: exchange
+                    .events
+                    .first()
+                    .map_or(exchange.time(), |event| event.time),
+                ..Site::of(exchange, self.latest)
+            },
         });
     }
 
@@ -327,11 +329,7 @@ impl<'r, 'a> Walk<'r, 'a> {
         self.case.minted.push(Minted {
             given,
             method: exchange.method().to_owned(),
-            time: exchange.time(),
-            place: exchange.place,
-            client: exchange.client.clone(),
-            server: exchange.server.clone(),
-            incarnation: self.latest,
+            site: Site::of(exchange, self.latest),
         });
     }
 
@@ -574,17 +572,19 @@ impl<'r, 'a> Walk<'r, 'a> {
                     method: request.method.to_owned(),
                     reason: why_lost(session, self.room.exchanges, stream, request, last)
                         .to_owned(),
-                    time: cut.time,
-                    place: post.place,
-                    resume: last.map(|resume| resume.row.resume),
                     confidence: if torn {
                         Confidence::Low
                     } else {
                         Confidence::High
                     },
-                    client: post.client.clone(),
-                    server: post.server.clone(),
-                    incarnation: last.map_or(self.latest.min(1), |resume| resume.row.incarnation),
+                    site: Site {
+                        resume: last.map(|resume| resume.row.resume),
+                        time: cut.time,
+                        ..Site::of(
+                            post,
+                            last.map_or(self.latest.min(1), |resume| resume.row.incarnation),
+                        )
+                    },
                 });
             }
         }
@@ -687,15 +687,14 @@ impl<'r, 'a> Walk<'r, 'a> {
             dropped.push(DroppedCursor {
                 last_id,
                 gap: Some(start.since(end)),
-                time: start,
-                place: exchange.place,
                 confidence: Confidence::High,
-                client: exchange.client.clone(),
-                server: exchange.server.clone(),
-                incarnation: stream
-                    .segments
-                    .last()
-                    .map_or(1, |&segment| self.ledger.incarnation(segment)),
+                site: Site::of(
+                    exchange,
+                    stream
+                        .segments
+                        .last()
+                        .map_or(1, |&segment| self.ledger.incarnation(segment)),
+                ),
             });
         }
         dropped

@@ -46,21 +46,14 @@ finding! {
         severity: Fork,
         clause: "basic/transports#resumability-and-redelivery: the server MUST NOT replay messages that would have been delivered on a different stream",
         revisions: "2025-03-26 to 2025-11-25",
-        check: check,
+        check: Session(check),
     };
 }
 
 fn check(case: &SessionCase, out: &mut Findings<'_>) {
     for crossed in &case.crossings {
-        out.around(
-            super::Around {
-                incarnation: crossed.incarnation,
-                resume: crossed.resume,
-                time: crossed.time,
-                place: crossed.place,
-                client: &crossed.client,
-                server: &crossed.server,
-            },
+        out.at(
+            &crossed.site,
             Severity::Fork,
             Confidence::High,
             "id and payload",

@@ -44,21 +44,14 @@ finding! {
         severity: Warning,
         clause: "basic/transports#resumability-and-redelivery: the client SHOULD send Last-Event-ID to resume after a disconnection",
         revisions: "2025-03-26 to 2025-11-25",
-        check: check,
+        check: Session(check),
     };
 }
 
 fn check(case: &SessionCase, out: &mut Findings<'_>) {
     for dropped in &case.dropped_cursors {
-        out.around(
-            super::Around {
-                incarnation: dropped.incarnation,
-                resume: None,
-                time: dropped.time,
-                place: dropped.place,
-                client: &dropped.client,
-                server: &dropped.server,
-            },
+        out.at(
+            &dropped.site,
             Severity::Warning,
             dropped.confidence,
             "request",

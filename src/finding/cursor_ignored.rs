@@ -49,7 +49,7 @@ finding! {
         severity: Loss,
         clause: "basic/transports#resumability-and-redelivery: the server SHOULD replay what was sent after the last event id",
         revisions: "2025-03-26 to 2025-11-25",
-        check: check,
+        check: Session(check),
     };
 }
 

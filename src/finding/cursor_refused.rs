@@ -44,7 +44,7 @@ finding! {
         severity: Warning,
         clause: "basic/transports#resumability-and-redelivery: what to do with a cursor that is not known is not specified",
         revisions: "2025-03-26 to 2025-11-25",
-        check: check,
+        check: Session(check),
     };
 }
 

@@ -49,7 +49,7 @@ finding! {
         severity: Fork,
         clause: "basic/transports#resumability-and-redelivery: event ids MUST be globally unique across all streams within that session",
         revisions: "2025-03-26 to 2025-11-25",
-        check: check,
+        check: Session(check),
     };
 }
 
@@ -82,15 +82,8 @@ fn check(case: &SessionCase, out: &mut Findings<'_>) {
                 reuse.count - 1
             )
         };
-        out.around(
-            super::Around {
-                incarnation: reuse.incarnation,
-                resume: None,
-                time: reuse.time,
-                place: reuse.place,
-                client: &reuse.client,
-                server: &reuse.server,
-            },
+        out.at(
+            &reuse.site,
             Severity::Warning,
             Confidence::High,
             "payload",

@@ -48,7 +48,7 @@ finding! {
         severity: Loss,
         clause: "basic/transports#resumability-and-redelivery: the server replays messages that would have been sent after the last event id",
         revisions: "2025-03-26 to 2025-11-25",
-        check: check,
+        check: Session(check),
     };
 }
 

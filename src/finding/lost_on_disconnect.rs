@@ -45,7 +45,7 @@ finding! {
         severity: Loss,
         clause: "basic/transports#resumability-and-redelivery: disconnection SHOULD NOT be interpreted as the client cancelling its request",
         revisions: "2025-03-26 to 2025-11-25",
-        check: check,
+        check: Session(check),
     };
 }
 

@@ -41,7 +41,7 @@ finding! {
         severity: Warning,
         clause: "basic/transports#session-management: 404 tells the client to start a new session",
         revisions: "2025-03-26 to 2025-11-25",
-        check: check,
+        check: Session(check),
     };
 }
 

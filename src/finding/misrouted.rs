@@ -47,7 +47,7 @@ finding! {
         severity: Warning,
         clause: "basic/transports#session-management",
         revisions: "2025-03-26 to 2025-11-25",
-        check: check,
+        check: Session(check),
     };
 }
 

@@ -47,7 +47,7 @@ finding! {
         severity: Fork,
         clause: "basic/transports#resumability-and-redelivery: servers MAY attach ids; a stream that had them can be resumed",
         revisions: "2025-03-26 to 2025-11-25",
-        check: check,
+        check: Session(check),
     };
 }
 

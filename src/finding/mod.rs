@@ -3,10 +3,8 @@
 
 use crate::model::{
     analysis::Finding,
-    case::{Refusal, ResumeCase, SessionCase},
-    flow::Endpoint,
-    place::Place,
-    time::Timestamp,
+    case::{Refusal, ResumeCase, RunCase, SessionCase, Site},
+    id::SessionId,
     verdict::{Confidence, Severity},
 };
 
@@ -19,7 +17,7 @@ macro_rules! finding {
             severity: $severity:ident,
             clause: $clause:expr,
             revisions: $revisions:expr,
-            check: $check:expr,
+            check: $kind:ident($check:expr),
         };
     ) => {
         $(#[doc = $doc])+
@@ -29,7 +27,7 @@ macro_rules! finding {
             clause: $clause,
             revisions: $revisions,
             doc: concat!($($doc, "\n"),+),
-            check: $check,
+            check: super::Check::$kind($check),
         };
     };
 }
@@ -67,8 +65,21 @@ pub struct Rule {
     /// Markdown with the headings "What it reports", "Why it matters", "When it is wrong",
     /// "What to do", "Example".
     pub doc: &'static str,
-    /// Looks at one session.
-    check: fn(&SessionCase, &mut Findings<'_>),
+    /// Where it looks.
+    check: Check,
+}
+
+/// Where a rule looks.
+#[derive(Debug)]
+enum Check {
+    /// At one session.
+    Session(fn(&SessionCase, &mut Findings<'_>)),
+    /// At the whole run.
+    #[expect(
+        dead_code,
+        reason = "for rules about servers, which no session shows alone"
+    )]
+    Run(fn(&RunCase, &mut Findings<'_>)),
 }
 
 impl Rule {
@@ -119,35 +130,42 @@ pub fn by_code(code: &str) -> Option<&'static Rule> {
 pub fn judge(case: &SessionCase) -> Vec<(Finding, Vec<u32>)> {
     let mut all = Vec::new();
     for rule in ALL {
-        let mut findings = Findings {
-            rule,
-            case,
-            out: &mut all,
-        };
-        (rule.check)(case, &mut findings);
+        if let Check::Session(check) = rule.check {
+            check(case, &mut Findings::new(rule, &case.id, &mut all));
+        }
     }
     all
 }
 
-/// Takes what one rule finds in one session.
+/// Judges the run as a whole. These findings are on no session.
+#[must_use]
+pub fn judge_run(case: &RunCase) -> Vec<Finding> {
+    let nobody = SessionId::default();
+    let mut all = Vec::new();
+    for rule in ALL {
+        if let Check::Run(check) = rule.check {
+            check(case, &mut Findings::new(rule, &nobody, &mut all));
+        }
+    }
+    all.into_iter().map(|(finding, _)| finding).collect()
+}
+
+/// Takes what one rule finds in one session, or in the run.
 pub struct Findings<'a> {
     rule: &'static Rule,
-    case: &'a SessionCase,
+    session: &'a SessionId,
     out: &'a mut Vec<(Finding, Vec<u32>)>,
 }
 
-/// Where a finding that is on no resume stands.
-#[derive(Clone, Copy)]
-struct Around<'a> {
-    incarnation: u32,
-    resume: Option<u32>,
-    time: Timestamp,
-    place: Place,
-    client: &'a Option<Endpoint>,
-    server: &'a Option<Endpoint>,
-}
+impl<'a> Findings<'a> {
+    fn new(
+        rule: &'static Rule,
+        session: &'a SessionId,
+        out: &'a mut Vec<(Finding, Vec<u32>)>,
+    ) -> Self {
+        Self { rule, session, out }
+    }
 
-impl Findings<'_> {
     /// On a resume, as sure as its verdict.
     fn on_resume(
         &mut self,
@@ -167,21 +185,7 @@ impl Findings<'_> {
         evidence: &str,
         detail: String,
     ) {
-        let row = &resume.row;
-        self.around(
-            Around {
-                incarnation: row.incarnation,
-                resume: Some(row.resume),
-                time: row.first_event_time.unwrap_or(row.resume_time),
-                place: row.place,
-                client: &row.client,
-                server: &row.server,
-            },
-            severity,
-            confidence,
-            evidence,
-            detail,
-        );
+        self.at(&resume.site(), severity, confidence, evidence, detail);
     }
 
     /// On a run of refusals; it shows on every resume among them.
@@ -193,28 +197,14 @@ impl Findings<'_> {
         evidence: &str,
         detail: String,
     ) {
-        self.around(
-            Around {
-                incarnation: run.incarnation,
-                resume: run.resumes.first().copied(),
-                time: run.time,
-                place: run.place,
-                client: &run.client,
-                server: &run.server,
-            },
-            severity,
-            confidence,
-            evidence,
-            detail,
-        );
-        if let Some((_, resumes)) = self.out.last_mut() {
-            resumes.clone_from(&run.resumes);
-        }
+        self.at(&run.site, severity, confidence, evidence, detail);
+        self.shows_on(&run.resumes);
     }
 
-    fn around(
+    /// Where the evidence stands.
+    fn at(
         &mut self,
-        around: Around<'_>,
+        site: &Site,
         severity: Severity,
         confidence: Confidence,
         evidence: &str,
@@ -225,17 +215,24 @@ impl Findings<'_> {
             severity,
             confidence,
             evidence: evidence.to_owned(),
-            session_id: self.case.id.clone(),
-            incarnation: around.incarnation,
-            resume: around.resume,
-            time: around.time,
+            session_id: self.session.clone(),
+            incarnation: site.incarnation,
+            resume: site.resume,
+            time: site.time,
             detail,
-            client: around.client.clone(),
-            server: around.server.clone(),
-            place: around.place,
+            client: site.client.clone(),
+            server: site.server.clone(),
+            place: site.place,
         };
-        self.out
-            .push((finding, around.resume.into_iter().collect()));
+        self.out.push((finding, site.resume.into_iter().collect()));
+    }
+
+    /// The finding just made shows on these resumes of the session.
+    fn shows_on(&mut self, resumes: &[u32]) {
+        if let Some((_, shown)) = self.out.last_mut() {
+            shown.clear();
+            shown.extend_from_slice(resumes);
+        }
     }
 }
 

@@ -46,14 +46,14 @@ finding! {
         severity: Warning,
         clause: "basic/transports#session-management: on 404 the client MUST start a new session",
         revisions: "2025-03-26 to 2025-11-25",
-        check: check,
+        check: Session(check),
     };
 }
 
 fn check(case: &SessionCase, out: &mut Findings<'_>) {
     for run in case.refusals.iter().filter(|run| {
         matches!(run.kind, RefusalKind::Lost | RefusalKind::LostOnDisconnect)
-            && run.last.since(run.time) > ANSWERED_SOON
+            && run.last.since(run.site.time) > ANSWERED_SOON
     }) {
         out.on_refusal(
             run,
@@ -63,7 +63,7 @@ fn check(case: &SessionCase, out: &mut Findings<'_>) {
             format!(
                 "{} requests of a refused session over {:.1} s",
                 run.count,
-                run.last.since(run.time).millis_f64() / 1000.0
+                run.last.since(run.site.time).millis_f64() / 1000.0
             ),
         );
     }

@@ -43,21 +43,14 @@ finding! {
         severity: Loss,
         clause: "basic/transports#sending-messages-to-the-server: the stream SHOULD eventually include a response for each request",
         revisions: "2025-03-26 to 2025-11-25",
-        check: check,
+        check: Session(check),
     };
 }
 
 fn check(case: &SessionCase, out: &mut Findings<'_>) {
     for lost in &case.lost {
-        out.around(
-            super::Around {
-                incarnation: lost.incarnation,
-                resume: lost.resume,
-                time: lost.time,
-                place: lost.place,
-                client: &lost.client,
-                server: &lost.server,
-            },
+        out.at(
+            &lost.site,
             Severity::Loss,
             lost.confidence,
             "no answer",

@@ -65,7 +65,7 @@ finding! {
         severity: Fork,
         clause: "basic/transports#resumability-and-redelivery: ids are a cursor within the stream",
         revisions: "2025-03-26 to 2025-11-25",
-        check: check,
+        check: Session(check),
     };
 }
 

@@ -46,7 +46,7 @@ finding! {
         severity: Info,
         clause: "basic/transports#session-management: the server MAY terminate the session at any time, after which it MUST respond with 404",
         revisions: "2025-03-26 to 2025-11-25",
-        check: check,
+        check: Session(check),
     };
 }
 

@@ -44,7 +44,7 @@ finding! {
         severity: Warning,
         clause: "basic/transports#session-management: after a DELETE the server MUST answer 404",
         revisions: "2025-03-26 to 2025-11-25",
-        check: check,
+        check: Session(check),
     };
 }
 

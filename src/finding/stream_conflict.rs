@@ -44,7 +44,7 @@ finding! {
         severity: Warning,
         clause: "basic/transports#listening-for-messages-from-the-server: the client MAY remain connected to multiple SSE streams",
         revisions: "2025-03-26 to 2025-11-25",
-        check: check,
+        check: Session(check),
     };
 }
 

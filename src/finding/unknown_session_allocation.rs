@@ -49,7 +49,7 @@ finding! {
         severity: Fork,
         clause: "basic/transports#session-management: a session that is not known MUST be answered with 404",
         revisions: "2025-03-26 to 2025-11-25",
-        check: check,
+        check: Session(check),
     };
 }
 
@@ -96,15 +96,8 @@ fn check(case: &SessionCase, out: &mut Findings<'_>) {
         out.on_resume_with(resume, Severity::Fork, confidence, evidence, what);
     }
     for minted in &case.minted {
-        out.around(
-            super::Around {
-                incarnation: minted.incarnation,
-                resume: None,
-                time: minted.time,
-                place: minted.place,
-                client: &minted.client,
-                server: &minted.server,
-            },
+        out.at(
+            &minted.site,
             Severity::Fork,
             Confidence::High,
             "minted",

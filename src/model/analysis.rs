@@ -2,7 +2,6 @@
 //! the columns (docs/reports.md), typed.
 
 use super::{
-    event::Event,
     exchange::{EndCause, Exchange},
     flow::Endpoint,
     id::SessionId,
@@ -45,20 +44,6 @@ impl Analysis {
         self.inputs
             .get(place.input.0 as usize)
             .map_or("", |input| input.name.as_str())
-    }
-
-    /// Where an event of exchange `exchange` (an index) was seen.
-    #[must_use]
-    pub fn event_place(&self, exchange: &Exchange, event: &Event) -> Place {
-        let stream = std::iter::once(&exchange.place)
-            .chain(&exchange.more_places)
-            .find(|place| place.input == event.input)
-            .and_then(|place| place.tcp_stream);
-        Place {
-            input: event.input,
-            frame: event.frame,
-            tcp_stream: stream,
-        }
     }
 }
 

@@ -3,12 +3,65 @@
 
 use super::{
     analysis::Resume,
+    event::Event,
+    exchange::Exchange,
     flow::Endpoint,
     id::SessionId,
     place::Place,
     time::{Span, Timestamp},
     verdict::Confidence,
 };
+
+/// Where a piece of evidence stands: what a finding made of it points at.
+#[derive(Clone, Debug, Default)]
+pub struct Site {
+    /// The incarnation of the session, from 1; 0 without a session.
+    pub incarnation: u32,
+    /// The session's resume that it belongs to, by number.
+    pub resume: Option<u32>,
+    /// When.
+    pub time: Timestamp,
+    /// The decisive frame or entry.
+    pub place: Place,
+    /// The client.
+    pub client: Option<Endpoint>,
+    /// The server.
+    pub server: Option<Endpoint>,
+}
+
+impl Site {
+    /// At the beginning of an exchange.
+    #[must_use]
+    pub fn of(exchange: &Exchange, incarnation: u32) -> Self {
+        Self {
+            incarnation,
+            resume: None,
+            time: exchange.time(),
+            place: exchange.place,
+            client: exchange.client.clone(),
+            server: exchange.server.clone(),
+        }
+    }
+
+    /// At one of an exchange's events.
+    #[must_use]
+    pub fn of_event(exchange: &Exchange, event: &Event, incarnation: u32) -> Self {
+        Self {
+            time: event.time,
+            place: exchange.event_place(event),
+            ..Self::of(exchange, incarnation)
+        }
+    }
+
+    /// The same, on a resume of the session.
+    #[must_use]
+    pub fn on_resume(self, resume: u32) -> Self {
+        Self {
+            resume: Some(resume),
+            ..self
+        }
+    }
+}
 
 /// One session, audited.
 #[derive(Clone, Debug, Default)]
@@ -46,6 +99,21 @@ pub struct ResumeCase {
     pub missing: Vec<String>,
     /// Whether other streams or sessions of the server lost their log as well.
     pub others_lost_too: bool,
+}
+
+impl ResumeCase {
+    /// Where it stands: at its first event, or at its request.
+    #[must_use]
+    pub fn site(&self) -> Site {
+        Site {
+            incarnation: self.row.incarnation,
+            resume: Some(self.row.resume),
+            time: self.row.first_event_time.unwrap_or(self.row.resume_time),
+            place: self.row.place,
+            client: self.row.client.clone(),
+            server: self.row.server.clone(),
+        }
+    }
 }
 
 /// What proves a fork (docs/audit.md, F1–F9), strongest first.
@@ -104,20 +172,12 @@ pub struct Refusal {
     pub count: u32,
     /// What came before, in words: idle time, a cut, a restart.
     pub context: String,
-    /// Time of the first.
-    pub time: Timestamp,
+    /// The first.
+    pub site: Site,
     /// Time of the last.
     pub last: Timestamp,
-    /// Where the first is.
-    pub place: Place,
     /// Numbers of the session's resumes among them.
     pub resumes: Vec<u32>,
-    /// The client.
-    pub client: Option<Endpoint>,
-    /// The server.
-    pub server: Option<Endpoint>,
-    /// The incarnation that was refused.
-    pub incarnation: u32,
 }
 
 /// Which code a refusal gets: the first that fits.
@@ -146,20 +206,10 @@ pub struct LostRequest {
     pub method: String,
     /// Why: what became of the stream.
     pub reason: String,
-    /// When it was cut.
-    pub time: Timestamp,
-    /// Where the request is.
-    pub place: Place,
-    /// The session's resume it belongs to, by number.
-    pub resume: Option<u32>,
     /// How sure.
     pub confidence: Confidence,
-    /// The client.
-    pub client: Option<Endpoint>,
-    /// The server.
-    pub server: Option<Endpoint>,
-    /// Its incarnation.
-    pub incarnation: u32,
+    /// When it was cut, where it was sent, and its last resume.
+    pub site: Site,
 }
 
 /// A stream that delivered ids and was reopened without `Last-Event-ID`.
@@ -169,18 +219,10 @@ pub struct DroppedCursor {
     pub last_id: String,
     /// End of the stream to its reopening.
     pub gap: Option<Span>,
-    /// When it was reopened.
-    pub time: Timestamp,
-    /// Where.
-    pub place: Place,
     /// How sure.
     pub confidence: Confidence,
-    /// The client.
-    pub client: Option<Endpoint>,
-    /// The server.
-    pub server: Option<Endpoint>,
-    /// Its incarnation.
-    pub incarnation: u32,
+    /// Where it was reopened.
+    pub site: Site,
 }
 
 /// An id that came with two payloads.
@@ -192,16 +234,8 @@ pub struct Reuse {
     pub count: u32,
     /// Whether a new log began with it, unasked for by a cursor.
     pub new_log: bool,
-    /// When the second payload came.
-    pub time: Timestamp,
-    /// Where.
-    pub place: Place,
-    /// The client.
-    pub client: Option<Endpoint>,
-    /// The server.
-    pub server: Option<Endpoint>,
-    /// Its incarnation.
-    pub incarnation: u32,
+    /// Where the second payload came.
+    pub site: Site,
 }
 
 /// Events that were another session's first.
@@ -211,18 +245,8 @@ pub struct CrossedEvent {
     pub id: String,
     /// The session that it was delivered to first.
     pub from: SessionId,
-    /// The resume that brought it, by number.
-    pub resume: Option<u32>,
-    /// When.
-    pub time: Timestamp,
-    /// Where.
-    pub place: Place,
-    /// The client.
-    pub client: Option<Endpoint>,
-    /// The server.
-    pub server: Option<Endpoint>,
-    /// The incarnation that got it.
-    pub incarnation: u32,
+    /// Where it came.
+    pub site: Site,
 }
 
 /// A request of a session answered under another id.
@@ -232,14 +256,10 @@ pub struct Minted {
     pub given: SessionId,
     /// The request's method.
     pub method: String,
-    /// When.
-    pub time: Timestamp,
     /// Where.
-    pub place: Place,
-    /// The client.
-    pub client: Option<Endpoint>,
-    /// The server.
-    pub server: Option<Endpoint>,
-    /// The incarnation asked for.
-    pub incarnation: u32,
+    pub site: Site,
 }
+
+/// What the whole run shows, beyond its sessions.
+#[derive(Clone, Debug, Default)]
+pub struct RunCase {}

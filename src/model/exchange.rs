@@ -136,6 +136,20 @@ impl Exchange {
         }
     }
 
+    /// Where one of its events was seen.
+    #[must_use]
+    pub fn event_place(&self, event: &Event) -> Place {
+        let tcp_stream = std::iter::once(&self.place)
+            .chain(&self.more_places)
+            .find(|place| place.input == event.input)
+            .and_then(|place| place.tcp_stream);
+        Place {
+            input: event.input,
+            frame: event.frame,
+            tcp_stream,
+        }
+    }
+
     /// Whether a hole lies in this part of it.
     #[must_use]
     pub fn has_hole(&self, part: Part) -> bool {

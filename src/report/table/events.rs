@@ -42,8 +42,8 @@ impl<'a> EventRow<'a> {
             .into()
     }
 
-    fn place(self, analysis: &Analysis) -> Place {
-        analysis.event_place(self.exchange, self.row)
+    fn place(self) -> Place {
+        self.exchange.event_place(self.row)
     }
 }
 
@@ -192,19 +192,16 @@ impl Table for Events {
             "input",
             File,
             "The input of its last byte.",
-            |analysis, r| { input(analysis, r.place(analysis)) }
+            |analysis, r| { input(analysis, r.place()) }
         ),
-        column!(
-            "tcp_stream",
-            Number,
-            "Wireshark's `tcp.stream`.",
-            |analysis, r| { r.place(analysis).tcp_stream.into() }
-        ),
+        column!("tcp_stream", Number, "Wireshark's `tcp.stream`.", |_, r| {
+            r.place().tcp_stream.into()
+        }),
         column!(
             "frame",
             Number,
             "Wireshark's `frame.number` of its last byte; in a HAR the entry's number, from 1.",
-            |analysis, r| frame(r.place(analysis))
+            |_, r| frame(r.place())
         ),
     ];
 
