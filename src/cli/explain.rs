@@ -65,7 +65,14 @@ fn whole(rule: &Rule, page: &mut Page) {
     page.field("revisions", rule.revisions, 2);
     page.gap();
     page.markdown(rule.doc);
+    page.gap();
+    page.prose(EXAMPLES, 2);
 }
+
+/// How an example is read; fixtures/talks/README.md has the whole language.
+const EXAMPLES: &str = "In an example, a and b are connections: > is a request, < an answer or an \
+event (ev ID), x a close, .. time that passes; open is an initialize, ask a request that is \
+answered at once; sid is the session id, lei the Last-Event-ID.";
 
 fn unknown(rules: &[&Rule], code: &str) -> String {
     let mut message = format!("no finding is named {}", escape(code));

@@ -30,16 +30,36 @@ finding! {
     ///
     /// Fires:
     ///
-    /// ```text
-    /// session A: id u7 {x}
-    /// session B: GET Last-Event-ID: …: id u7 {x}
+    /// ```talk
+    /// a open A
+    /// a > GET sid A
+    /// a < 200 sse
+    /// a < ev u:one note "for A"    # u:one stands for a random UUID
+    /// b open B
+    /// b > GET sid B
+    /// b < 200 sse
+    /// b < ev u:two note "for B"
+    /// b x server-fin
+    /// c > GET sid B lei u:two
+    /// c < 200 sse
+    /// c < ev u:one note "for A"
     /// ```
     ///
     /// Does not fire:
     ///
-    /// ```text
-    /// session A: id 1 {x}
-    /// session B: id 1 {x} (every session begins so)
+    /// ```talk
+    /// a open A
+    /// a > GET sid A
+    /// a < 200 sse
+    /// a < ev 2 note "welcome"
+    /// b open B
+    /// b > GET sid B
+    /// b < 200 sse
+    /// b < ev 1 note "starting"
+    /// b x server-fin
+    /// c > GET sid B lei 1
+    /// c < 200 sse
+    /// c < ev 2 note "welcome"      # every session counts from 1 and begins so
     /// ```
     pub(super) static RULE = {
         code: "cross-session-delivery",

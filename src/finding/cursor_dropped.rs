@@ -26,18 +26,31 @@ finding! {
     ///
     /// Fires:
     ///
-    /// ```text
-    /// GET: id 3, cut
-    /// GET Last-Event-ID: 3: 200, cut before any id
-    /// GET without Last-Event-ID
+    /// ```talk
+    /// a open A
+    /// a > GET sid A
+    /// a < 200 sse
+    /// a < ev 3 note "three"
+    /// a x server-fin
+    /// b > GET sid A lei 3
+    /// b < 200 sse
+    /// b x server-fin               # before any id
+    /// c > GET sid A                # 3 is forgotten
+    /// c < 200 sse
     /// ```
     ///
     /// Does not fire:
     ///
-    /// ```text
-    /// GET: id 3, cut
-    /// GET Last-Event-ID: 3: 404
-    /// GET without Last-Event-ID
+    /// ```talk
+    /// a open A
+    /// a > GET sid A
+    /// a < 200 sse
+    /// a < ev 3 note "three"
+    /// a x server-fin
+    /// b > GET sid A lei 3
+    /// b < 404                      # the cursor was refused
+    /// c > GET sid A
+    /// c < 200 sse
     /// ```
     pub(super) static RULE = {
         code: "cursor-dropped",

@@ -31,18 +31,34 @@ finding! {
     ///
     /// Fires:
     ///
-    /// ```text
-    /// POST tools/call 4: id u1 (priming), cut
-    /// GET Last-Event-ID: u1
-    /// 200, nothing, end; and never a result for 4
+    /// ```talk
+    /// a open A
+    /// a > POST call#1 sid A
+    /// a < 200 sse
+    /// a < ev u:one prime
+    /// a x server-fin
+    /// b > GET sid A lei u:one
+    /// b < 200 sse
+    /// b < end                      # nothing, and nothing comes later
+    /// .. 20s
+    /// c ask A#2
     /// ```
     ///
     /// Does not fire:
     ///
-    /// ```text
-    /// POST tools/call 4: id u1 (priming), end
-    /// GET Last-Event-ID: u1
-    /// 200, nothing, end; the next poll brings the result for 4
+    /// ```talk
+    /// a open A
+    /// a > POST call#1 sid A
+    /// a < 200 sse
+    /// a < ev u:one prime
+    /// a x server-fin
+    /// b > GET sid A lei u:one
+    /// b < 200 sse
+    /// b < end
+    /// c > GET sid A lei u:one
+    /// c < 200 sse
+    /// c < ev u:two res#1           # the one before was a poll
+    /// c < end
     /// ```
     pub(super) static RULE = {
         code: "cursor-ignored",

@@ -28,16 +28,29 @@ finding! {
     ///
     /// Fires:
     ///
-    /// ```text
-    /// GET Last-Event-ID: zz: 404
-    /// POST tools/call: 200
+    /// ```talk
+    /// a open A
+    /// a > GET sid A
+    /// a < 200 sse
+    /// a < ev 3 note "three"
+    /// a x server-fin
+    /// b > GET sid A lei 3
+    /// b < 404 text "Event not found"
+    /// b ask A#1                    # the session lives
     /// ```
     ///
     /// Does not fire:
     ///
-    /// ```text
-    /// GET Last-Event-ID: zz: 404
-    /// POST tools/call: 404
+    /// ```talk
+    /// a open A
+    /// a > GET sid A
+    /// a < 200 sse
+    /// a < ev 3 note "three"
+    /// a x server-fin
+    /// b > GET sid A lei 3
+    /// b < 404 text "Session not found"
+    /// b > POST list#1 sid A
+    /// b < 404 text "Session not found"
     /// ```
     pub(super) static RULE = {
         code: "cursor-refused",

@@ -31,18 +31,30 @@ finding! {
     ///
     /// Fires:
     ///
-    /// ```text
-    /// id 7 {a}, cut
-    /// GET Last-Event-ID: 7
-    /// 200: id 7 {b}
+    /// ```talk
+    /// a open A
+    /// a > GET sid A
+    /// a < 200 sse
+    /// a < ev 6 note "six"
+    /// a < ev 7 note "seven"
+    /// a x server-fin
+    /// b > GET sid A lei 6
+    /// b < 200 sse
+    /// b < ev 7 note "other"        # 7 was something else
     /// ```
     ///
     /// Does not fire:
     ///
-    /// ```text
-    /// id 7 {a}, cut
-    /// GET Last-Event-ID: 6
-    /// 200: id 7 {a}
+    /// ```talk
+    /// a open A
+    /// a > GET sid A
+    /// a < 200 sse
+    /// a < ev 6 note "six"
+    /// a < ev 7 note "seven"
+    /// a x server-fin
+    /// b > GET sid A lei 6
+    /// b < 200 sse
+    /// b < ev 7 note "seven"        # the client asked for it again
     /// ```
     pub(super) static RULE = {
         code: "event-id-reused",

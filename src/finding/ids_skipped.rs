@@ -30,18 +30,37 @@ finding! {
     ///
     /// Fires:
     ///
-    /// ```text
-    /// id 7, id 8, cut
-    /// GET Last-Event-ID: 8
-    /// 200: id 14 (9 to 13 never came)
+    /// ```talk
+    /// a open A
+    /// a > GET sid A
+    /// a < 200 sse
+    /// repeat 6
+    /// a < ev $i note "number $i"   # 1 to 6: a counter without holes
+    /// done
+    /// a x server-fin
+    /// b > GET sid A lei 6
+    /// b < 200 sse
+    /// b < ev 9 note "number 9"     # 7 and 8 never came
     /// ```
     ///
     /// Does not fire:
     ///
-    /// ```text
-    /// id 7, id 8, cut
-    /// GET Last-Event-ID: 8
-    /// 200: id 14 (9 to 13 came on the session's other stream)
+    /// ```talk
+    /// a open A
+    /// a > GET sid A
+    /// a < 200 sse
+    /// repeat 6
+    /// a < ev $i note "number $i"
+    /// done
+    /// a x server-fin
+    /// c > POST call#1 sid A
+    /// c < 200 sse
+    /// c < ev 7 note "number 7"     # the session's other stream has them
+    /// c < ev 8 res#1
+    /// c < end
+    /// b > GET sid A lei 6
+    /// b < 200 sse
+    /// b < ev 9 note "number 9"
     /// ```
     pub(super) static RULE = {
         code: "ids-skipped",

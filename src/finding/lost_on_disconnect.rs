@@ -28,17 +28,35 @@ finding! {
     ///
     /// Fires:
     ///
-    /// ```text
-    /// GET: 200, cut
-    /// (1 s)
-    /// POST: 404, and never again 200
+    /// ```talk
+    /// a open A
+    /// b > GET sid A
+    /// b < 200 sse
+    /// b < ev 1 note "one"
+    /// a ask A#1
+    /// b x server-rst
+    /// .. 1s
+    /// a > POST list#2 sid A
+    /// a < 404                      # and never again 200
+    /// har skip "a HAR does not tell that the stream was cut"
     /// ```
     ///
     /// Does not fire:
     ///
-    /// ```text
-    /// GET: 200, cut; other sessions are refused from then on too
-    /// POST: 404
+    /// ```talk
+    /// a open A
+    /// c open B
+    /// b > GET sid A
+    /// b < 200 sse
+    /// b < ev 1 note "one"
+    /// a ask A#1
+    /// b x server-rst
+    /// .. 1s
+    /// a > POST list#2 sid A
+    /// a < 404
+    /// c > POST list#1 sid B        # another session is lost as well: a restart
+    /// c < 404
+    /// har skip "a HAR does not tell that the stream was cut"
     /// ```
     pub(super) static RULE = {
         code: "lost-on-disconnect",

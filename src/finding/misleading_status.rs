@@ -27,14 +27,22 @@ finding! {
     ///
     /// Fires:
     ///
-    /// ```text
-    /// POST Mcp-Session-Id: A: 400 "No valid session ID provided"
+    /// ```talk
+    /// a open A
+    /// a ask A#1
+    /// .. 40s
+    /// a > POST list#2 sid A
+    /// a < 400 text "No valid session ID provided"
     /// ```
     ///
     /// Does not fire:
     ///
-    /// ```text
-    /// POST without Mcp-Session-Id: 400
+    /// ```talk
+    /// a open A
+    /// a ask A#1
+    /// .. 40s
+    /// a > POST list#2              # no session is named: 400 is right
+    /// a < 400 text "Mcp-Session-Id header required"
     /// ```
     pub(super) static RULE = {
         code: "misleading-status",

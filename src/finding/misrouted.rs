@@ -29,18 +29,23 @@ finding! {
     ///
     /// Fires:
     ///
-    /// ```text
-    /// POST: 200
-    /// POST: 404
-    /// POST: 200
+    /// ```talk
+    /// a open A
+    /// a ask A#1
+    /// b > POST list#2 sid A
+    /// b < 404                      # another replica
+    /// a ask A#3
     /// ```
     ///
     /// Does not fire:
     ///
-    /// ```text
-    /// POST: 200
-    /// POST: 404
-    /// POST initialize: 200, another session id
+    /// ```talk
+    /// a open A
+    /// a ask A#1
+    /// b > POST list#2 sid A
+    /// b < 404                      # the session is lost: the client starts over
+    /// b open B
+    /// b ask B#1
     /// ```
     pub(super) static RULE = {
         code: "misrouted",

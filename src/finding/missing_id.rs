@@ -29,18 +29,30 @@ finding! {
     ///
     /// Fires:
     ///
-    /// ```text
-    /// id 5, id 6, cut
-    /// GET Last-Event-ID: 6
-    /// 200: a message without id
+    /// ```talk
+    /// a open A
+    /// a > GET sid A
+    /// a < 200 sse
+    /// a < ev 5 note "five"
+    /// a < ev 6 note "six"
+    /// a x server-fin
+    /// b > GET sid A lei 6
+    /// b < 200 sse
+    /// b < ev - note "seven"        # who answers keeps no log
     /// ```
     ///
     /// Does not fire:
     ///
-    /// ```text
-    /// a message without id, cut
-    /// GET Last-Event-ID: …
-    /// 200: a message without id
+    /// ```talk
+    /// a open A
+    /// a > GET sid A
+    /// a < 200 sse
+    /// a < ev - note "four"         # this server never gave ids to all messages
+    /// a < ev 6 note "five"
+    /// a x server-fin
+    /// b > GET sid A lei 6
+    /// b < 200 sse
+    /// b < ev - note "six"
     /// ```
     pub(super) static RULE = {
         code: "missing-id",

@@ -29,17 +29,26 @@ finding! {
     ///
     /// Fires:
     ///
-    /// ```text
-    /// POST: 404
-    /// (30 s)
-    /// POST: 404
+    /// ```talk
+    /// a open A
+    /// a ask A#1
+    /// .. 40s
+    /// a > POST list#2 sid A
+    /// a < 404
+    /// .. 30s
+    /// a > POST list#3 sid A        # still the session that is gone
+    /// a < 404
     /// ```
     ///
     /// Does not fire:
     ///
-    /// ```text
-    /// POST: 404
-    /// POST initialize: 200
+    /// ```talk
+    /// a open A
+    /// a ask A#1
+    /// .. 40s
+    /// a > POST list#2 sid A
+    /// a < 404
+    /// a open B
     /// ```
     pub(super) static RULE = {
         code: "no-reinitialize",

@@ -27,16 +27,34 @@ finding! {
     ///
     /// Fires:
     ///
-    /// ```text
-    /// POST tools/call 6: cut before any id
-    /// POST ping 7 … (the client stays; 6 is never answered)
+    /// ```talk
+    /// a open A
+    /// a > POST call#6 sid A
+    /// a < 200 sse
+    /// a < ev 1 prime
+    /// a x server-fin
+    /// .. 1s
+    /// b ask A#7                    # the client stays; 6 is never answered
+    /// .. 20s
+    /// b ask A#8
+    /// har skip "a HAR does not tell who closed"
     /// ```
     ///
     /// Does not fire:
     ///
-    /// ```text
-    /// POST tools/call 6: id 1 (priming), cut
-    /// GET Last-Event-ID: 1: result 6
+    /// ```talk
+    /// a open A
+    /// a > POST call#6 sid A
+    /// a < 200 sse
+    /// a < ev 1 prime
+    /// a < end
+    /// .. 1s
+    /// b > GET sid A lei 1
+    /// b < 200 sse
+    /// b < ev 2 res#6
+    /// b < end
+    /// .. 20s
+    /// b ask A#8
     /// ```
     pub(super) static RULE = {
         code: "result-lost",

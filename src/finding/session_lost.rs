@@ -29,17 +29,24 @@ finding! {
     ///
     /// Fires:
     ///
-    /// ```text
-    /// POST: 200
-    /// (40 s)
-    /// POST: 404, and never again 200
+    /// ```talk
+    /// a open A
+    /// a ask A#1
+    /// .. 40s
+    /// a > POST list#2 sid A
+    /// a < 404                      # and never again 200
     /// ```
     ///
     /// Does not fire:
     ///
-    /// ```text
-    /// DELETE: 200
-    /// POST: 404
+    /// ```talk
+    /// a open A
+    /// a ask A#1
+    /// .. 40s
+    /// a > DELETE sid A
+    /// a < 200
+    /// a > POST list#2 sid A
+    /// a < 404                      # the client itself ended it
     /// ```
     pub(super) static RULE = {
         code: "session-lost",

@@ -27,17 +27,25 @@ finding! {
     ///
     /// Fires:
     ///
-    /// ```text
-    /// DELETE: 200
-    /// POST: 404
-    /// POST: 200
+    /// ```talk
+    /// a open A
+    /// a > DELETE sid A
+    /// a < 200
+    /// a > POST list#1 sid A
+    /// a < 404
+    /// a ask A#2
     /// ```
     ///
     /// Does not fire:
     ///
-    /// ```text
-    /// DELETE: 200
-    /// POST: 404
+    /// ```talk
+    /// a open A
+    /// a > DELETE sid A
+    /// a < 200
+    /// a > POST list#1 sid A
+    /// a < 404
+    /// a > POST list#2 sid A
+    /// a < 404
     /// ```
     pub(super) static RULE = {
         code: "session-revived",

@@ -28,16 +28,26 @@ finding! {
     ///
     /// Fires:
     ///
-    /// ```text
-    /// GET: 200, the client closes it
-    /// GET: 409
+    /// ```talk
+    /// a open A
+    /// b > GET sid A
+    /// b < 200 sse
+    /// b x client-fin
+    /// c > GET sid A
+    /// c < 409                      # though the old stream is closed
+    /// a ask A#1
     /// ```
     ///
     /// Does not fire:
     ///
-    /// ```text
-    /// GET: 200, still open
-    /// GET: 409
+    /// ```talk
+    /// a open A
+    /// b > GET sid A
+    /// b < 200 sse
+    /// c > GET sid A
+    /// c < 409                      # beside one that is open
+    /// b < ev 1 note "one"
+    /// a ask A#1
     /// ```
     pub(super) static RULE = {
         code: "stream-conflict",

@@ -33,16 +33,28 @@ finding! {
     ///
     /// Fires:
     ///
-    /// ```text
-    /// GET Mcp-Session-Id: A, Last-Event-ID: 10
-    /// 200 Mcp-Session-Id: B
+    /// ```talk
+    /// a open A
+    /// a > GET sid A
+    /// a < 200 sse
+    /// a < ev 10 note "ten"
+    /// a x server-fin
+    /// b > GET sid A lei 10
+    /// b < 200 sse sid B            # the session was lost; this is another
+    /// b < ev 1 note "hello"
     /// ```
     ///
     /// Does not fire:
     ///
-    /// ```text
-    /// GET Mcp-Session-Id: A, Last-Event-ID: 10
-    /// 404
+    /// ```talk
+    /// a open A
+    /// a > GET sid A
+    /// a < 200 sse
+    /// a < ev 10 note "ten"
+    /// a x server-fin
+    /// b > GET sid A lei 10
+    /// b < 404                      # the session was lost, and the client is told
+    /// b open B
     /// ```
     pub(super) static RULE = {
         code: "unknown-session-allocation",

@@ -182,7 +182,10 @@ const FINDINGS_HEAD: &str = "\
 
 Severities, worst first: *fork* (the client was attached to another log), *loss* (something was
 lost), *warning* (something is wrong, nothing is known to be lost), *info*. `forkscope explain CODE`
-prints what stands here.
+prints what stands here. The examples are [talks](../fixtures/talks/README.md): `a` and `b` are
+connections, `>` is a request, `<` an answer or an event (`ev ID`), `x` a close, `..` time that
+passes; `open` is an initialize, `ask` a request that is answered at once; `sid` is the session id,
+`lei` the `Last-Event-ID`. The tests run them.
 
 ";
 
