@@ -2,7 +2,7 @@
 
 use super::{
     Holes, Opening, Sink,
-    flow::{Fin, Fit, Flow, Out, Seen, Start},
+    flow::{Fin, Fit, Flow, Out, Reset, Seen, Start},
 };
 use crate::{
     anomaly::{Anomalies, Kind},
@@ -145,7 +145,9 @@ impl<S: Sink> Connection<S> {
         };
         if segment.flags.has(TcpFlags::RST) {
             self.last = seen;
-            return reset(own, peer, side, segment, seen, sinking);
+            let taken = reset(own, peer, side, segment, seen, sinking);
+            finish_flows(&mut self.flows, sinking);
+            return taken;
         }
         own.tick(seen.time, sinking);
         peer.tick(seen.time, sinking);
@@ -364,12 +366,19 @@ fn reset<S: Sink>(
         peer.commit(out);
         peer.offset(peer.position(segment.acknowledgment))
     });
-    out.sink.rst(side, acknowledges, seen.at(offset));
+    // Of two resets the first comes first, whatever it waits for.
+    if let Some(first) = peer.take_reset(true) {
+        out.sink.rst(side.other(), first.acknowledges, first.at);
+    }
+    own.keep_reset(Reset {
+        acknowledges,
+        at: seen.at(offset),
+    });
     own.settle(own.position(sequence), seen, out);
     Taken::Closed
 }
 
-/// Hands over the FINs whose turn it is.
+/// Hands over the FINs and resets whose turn it is.
 fn finish_flows<S: Sink>(flows: &mut [Flow; 2], out: &mut Out<'_, S>) {
     let [a, b] = flows;
     for side in [Side::A, Side::B] {
@@ -383,6 +392,9 @@ fn finish_flows<S: Sink>(flows: &mut [Flow; 2], out: &mut Out<'_, S>) {
                 peer.offset(position)
             });
             out.sink.fin(side, acknowledges, fin.seen.at(offset));
+        }
+        if let Some(reset) = own.take_reset(false) {
+            out.sink.rst(side, reset.acknowledges, reset.at);
         }
     }
 }

@@ -98,6 +98,14 @@ pub(super) struct Fin {
     pub(super) acknowledges: Option<u64>,
 }
 
+/// A reset that waits for the bytes before it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reset {
+    /// Offset in the peer's stream that it acknowledged.
+    pub(super) acknowledges: Option<u64>,
+    pub(super) at: At,
+}
+
 #[derive(Debug, Default)]
 struct Waiting {
     /// By position; they never overlap, and none is below `next`.
@@ -111,6 +119,7 @@ struct Waiting {
     /// Since then, the peer repeated that it does not have them.
     repeated: bool,
     fin: Option<Fin>,
+    reset: Option<Reset>,
     hold: Option<Hold>,
     /// The last acknowledgment that could not be told yet, the origin being open.
     acknowledged: Option<Seen>,
@@ -449,6 +458,22 @@ impl Flow {
         self.offset(position)
     }
 
+    /// Takes the reset itself, for when its turn comes.
+    pub(super) fn keep_reset(&mut self, reset: Reset) {
+        self.waiting().reset = Some(reset);
+    }
+
+    /// The reset, once everything before it was handed over or declared lost; at once when it is
+    /// `urgent`.
+    pub(super) fn take_reset(&mut self, urgent: bool) -> Option<Reset> {
+        if !urgent && self.next < self.known.min(self.end) {
+            return None;
+        }
+        let reset = self.waiting.as_mut()?.reset.take();
+        self.tidy();
+        reset
+    }
+
     /// Takes note of a packet of this direction that reached `position`: it counts for the start
     /// held back, and for the gap it went beyond; declares the gaps whose time has come.
     pub(super) fn settle<S: Sink>(&mut self, position: u64, seen: Seen, out: &mut Out<'_, S>) {
@@ -544,6 +569,7 @@ impl Flow {
             && waiting.chunks.is_empty()
             && waiting.gap.is_none()
             && waiting.fin.is_none()
+            && waiting.reset.is_none()
             && waiting.hold.is_none()
             && waiting.acknowledged.is_none()
         {

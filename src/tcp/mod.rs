@@ -83,9 +83,9 @@ pub trait Sink {
     /// whatever the order of packets.
     fn fin(&mut self, sender: Side, acknowledges: Option<u64>, at: At);
 
-    /// `sender` reset the connection (only resets that the peer would believe). Called at once,
-    /// even when bytes before it are still awaited; `at.offset` is the reset's own offset.
-    /// `acknowledges` as for [`fin`](Self::fin), when the segment had an acknowledgment.
+    /// `sender` reset the connection (only resets that the peer would believe), and all its bytes
+    /// before it were handed over or declared lost, unless the peer resets it as well meanwhile.
+    /// `at.offset` is the reset's own offset. `acknowledges` as for [`fin`](Self::fin), when the segment had an acknowledgment.
     fn rst(&mut self, sender: Side, acknowledges: Option<u64>, at: At);
 
     /// Nothing more will come. `last` is the last segment of the connection.

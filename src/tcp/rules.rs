@@ -686,7 +686,7 @@ fn a_fin_waits_with_the_gap_before_it() {
 }
 
 #[test]
-fn a_reset_is_told_at_once_and_carries_no_data() {
+fn a_reset_comes_after_its_bytes_and_carries_none() {
     let mut wire = Wire::open();
     wire.send(A, ACK, 3, 0, "def");
     wire.send(A, RA, 6, 0, "reason");
@@ -696,10 +696,43 @@ fn a_reset_is_told_at_once_and_carries_no_data() {
     assert_eq!(
         wire.told(),
         [
-            "A 5ms #5 ..6 rst Some(0)",
             "A 6ms #6 ..3 \"abc\"",
             "A 4ms #4 ..6 \"def\"",
+            "A 5ms #5 ..6 rst Some(0)",
             "B 8ms #8 ..9 \"in flight\"",
+        ]
+    );
+}
+
+#[test]
+fn what_is_missing_before_a_reset_is_declared_before_it() {
+    let mut wire = Wire::open();
+    wire.send(A, ACK, 3, 0, "def");
+    wire.send(A, RA, 9, 0, "");
+    wire.send(B, ACK, 0, 0, "in flight");
+    assert_eq!(
+        wire.told(),
+        [
+            "B 6ms #6 ..9 \"in flight\"",
+            "A 4ms #4 ..3 hole 3 Unacknowledged",
+            "A 4ms #4 ..6 \"def\"",
+            "A 6ms #6 ..9 hole 3 Lost",
+            "A 5ms #5 ..9 rst Some(0)",
+        ]
+    );
+}
+
+#[test]
+fn of_two_resets_the_first_comes_first() {
+    let mut wire = Wire::open();
+    wire.send(A, RA, 3, 0, "");
+    wire.send(B, RA, 0, 0, "");
+    assert_eq!(
+        wire.told(),
+        [
+            "A 4ms #4 ..3 rst Some(0)",
+            "B 5ms #5 ..0 rst Some(0)",
+            "A 5ms #5 ..3 hole 3 Lost",
         ]
     );
 }
