@@ -138,7 +138,7 @@ struct Chunk {
 
 #[derive(Clone, Copy, Debug)]
 struct Notice {
-    time: Timestamp,
+    seen: Seen,
     beyond: u32,
 }
 
@@ -343,7 +343,7 @@ impl Flow {
             out.sink
                 .acknowledged(self.side, seen.at(self.offset(reached)));
         }
-        self.watch(seen.time);
+        self.watch(seen);
         self.tidy();
     }
 
@@ -491,7 +491,7 @@ impl Flow {
                 self.commit(out);
             }
         }
-        self.watch(seen.time);
+        self.watch(seen);
         let next = self.next;
         if let Some(waiting) = &mut self.waiting
             && waiting.gap.is_some()
@@ -501,7 +501,7 @@ impl Flow {
         }
         while self.gap_is_ripe(seen.time, out.limits) {
             self.give_up(seen, out);
-            self.watch(seen.time);
+            self.watch(seen);
         }
         self.tidy();
     }
@@ -540,9 +540,30 @@ impl Flow {
     /// Gives up the gap at the front, as at the end of a connection.
     pub(super) fn flush<S: Sink>(&mut self, last: Seen, out: &mut Out<'_, S>) {
         self.commit(out);
-        if self.next < self.known.min(self.end) {
+        if self.next < self.known.min(self.end) && !self.take_for_fin() {
             self.give_up(last, out);
         }
+    }
+
+    /// At the end of a connection: the peer acknowledged one number more than the bytes that were
+    /// seen, and nothing came under a later one. That was the FIN, which the capture lost.
+    fn take_for_fin(&mut self) -> bool {
+        let one = self.known == self.next + 1 && self.acked == self.known;
+        let Some(waiting) = &mut self.waiting else {
+            return false;
+        };
+        let Some(gap) = waiting.gap.filter(|_| waiting.chunks.is_empty()) else {
+            return false;
+        };
+        if !one || self.end != u64::MAX {
+            return false;
+        }
+        waiting.fin = Some(Fin {
+            seen: gap.seen,
+            acknowledges: None,
+        });
+        self.end = self.next;
+        true
     }
 
     /// The end of the data seen, handed over or not.
@@ -754,7 +775,7 @@ impl Flow {
     }
 
     /// Notices that the bytes at `next` are missing, or that they no longer are.
-    fn watch(&mut self, now: Timestamp) {
+    fn watch(&mut self, now: Seen) {
         let missing = self.next < self.known.min(self.end);
         if !missing && self.waiting.is_none() {
             return;
@@ -767,15 +788,17 @@ impl Flow {
             waiting.repeated = false;
         } else if let Some(gap) = &mut waiting.gap {
             // A clock that steps back must not make the wait longer.
-            gap.time = gap.time.min(now);
+            if now.time < gap.seen.time {
+                gap.seen = now;
+            }
         } else {
             waiting.gap = Some(match first {
                 Some((_, chunk)) => Notice {
-                    time: chunk.seen.time,
+                    seen: chunk.seen,
                     beyond: chunk.beyond,
                 },
                 None => Notice {
-                    time: now,
+                    seen: now,
                     beyond: waiting.beyond,
                 },
             });
@@ -786,7 +809,7 @@ impl Flow {
         self.waiting.as_ref().is_some_and(|waiting| {
             waiting.gap.is_some_and(|gap| {
                 waiting.beyond.wrapping_sub(gap.beyond) >= limits.reorder_packets
-                    && now.since(gap.time) >= limits.reorder_time
+                    && now.since(gap.seen.time) >= limits.reorder_time
             })
         })
     }

@@ -22,7 +22,8 @@
 //! declared only when [`Limits::reorder_packets`] packets of the same direction went beyond it and
 //! [`Limits::reorder_time`] of capture time passed since it was noticed, or at the end of the
 //! connection, or when the bytes held reach [`Limits::out_of_order`]. What comes later still is
-//! dropped.
+//! dropped. One number that the peer acknowledged beyond all bytes, and nothing came after, is a FIN that
+//! the capture lost.
 //!
 //! # Same bytes twice
 //!

@@ -676,6 +676,34 @@ fn a_fin_whose_acknowledgment_came_first_is_a_fin() {
 }
 
 #[test]
+fn a_fin_that_the_capture_lost_is_told_by_its_acknowledgment() {
+    let mut wire = Wire::open();
+    wire.send(A, ACK, 0, 0, "abc");
+    wire.send(B, F, 0, 4, "");
+    wire.send(A, ACK, 4, 1, "");
+    assert_eq!(
+        wire.told(),
+        [
+            "A 4ms #4 ..3 \"abc\"",
+            "B 5ms #5 ..0 fin Some(4)",
+            "A 5ms #5 ..3 fin None",
+        ]
+    );
+    assert_eq!(wire.count(Kind::Hole), 0);
+}
+
+#[test]
+fn one_byte_missing_before_others_is_no_fin() {
+    let mut wire = Wire::open();
+    wire.send(A, ACK, 1, 0, "bc");
+    wire.send(B, ACK, 0, 3, "");
+    assert_eq!(
+        wire.told(),
+        ["A 4ms #4 ..1 hole 1 Lost", "A 4ms #4 ..3 \"bc\""]
+    );
+}
+
+#[test]
 fn a_fin_waits_with_the_gap_before_it() {
     let mut wire = Wire::open();
     wire.send(B, F, 4, 0, "");

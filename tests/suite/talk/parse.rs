@@ -101,19 +101,21 @@ impl Parser {
                 let rest = &words[2..];
                 match verb {
                     ">" => {
-                        let act = self.client(connection, rest)?;
-                        self.step(connection, act, false, false);
+                        let lost = rest.first().is_some_and(|word| word.text == "lost");
+                        let act = self.client(connection, &rest[usize::from(lost)..])?;
+                        self.step(connection, act, lost, false);
                     }
                     "<" => self.server(connection, rest)?,
                     "x" => {
-                        let close = match plain.get(2).map(String::as_str) {
+                        let lost = plain.get(2).is_some_and(|word| word == "lost");
+                        let close = match plain.get(2 + usize::from(lost)).map(String::as_str) {
                             Some("client-fin") => Close::Fin(Side::Client),
                             Some("server-fin") => Close::Fin(Side::Server),
                             Some("client-rst") => Close::Rst(Side::Client),
                             Some("server-rst") => Close::Rst(Side::Server),
                             other => return Err(format!("who closes how? {other:?}")),
                         };
-                        self.step(connection, Act::Close(close), false, false);
+                        self.step(connection, Act::Close(close), lost, false);
                     }
                     "open" => self.open(connection, rest)?,
                     "ask" => self.ask(connection, rest)?,

@@ -92,11 +92,11 @@ impl Conversation {
                 }
             }
             Sent::Close(Close::Rst(side)) => {
-                self.send(*side, RST | ACK, &[], false, out);
+                self.send(*side, RST | ACK, &[], flight.lost, out);
                 self.reset[*side as usize] = true;
             }
             Sent::Close(Close::Fin(side)) => {
-                self.send(*side, FIN | ACK, &[], false, out);
+                self.send(*side, FIN | ACK, &[], flight.lost, out);
                 self.finished[*side as usize] = true;
                 self.send(peer, ACK, &[], false, out);
                 if !more && !self.finished[peer as usize] {
