@@ -42,6 +42,8 @@ pub struct Ledger<'a> {
     over_keys: OnceCell<BTreeSet<Number>>,
     /// The incarnation of each segment; 0 before it was added.
     incarnation_of: Vec<u32>,
+    /// Segments that answered a resume of which nothing could be said.
+    unjudged: BTreeSet<u32>,
     /// For each incarnation, backend and key: where its streams began, and when an id first came with two
     /// payloads.
     counters: BTreeMap<(u32, Option<u32>, Box<str>), Counter>,
@@ -120,6 +122,7 @@ impl<'a> Ledger<'a> {
             bringers: OnceCell::new(),
             over_keys: OnceCell::new(),
             incarnation_of: vec![0; session.segments.len()],
+            unjudged: BTreeSet::new(),
             counters: BTreeMap::new(),
         }
     }
@@ -247,6 +250,18 @@ impl<'a> Ledger<'a> {
             }
         }
         self.fresh.insert((stream, incarnation), fresh);
+    }
+
+    /// Takes note that nothing could be said of the resume that a segment answers: which log brought
+    /// its events is not known, whatever incarnation they are entered under.
+    pub fn leave_unjudged(&mut self, segment: u32) {
+        self.unjudged.insert(segment);
+    }
+
+    /// Whether nothing could be said of the resume that a segment answers.
+    #[must_use]
+    pub fn is_unjudged(&self, segment: u32) -> bool {
+        self.unjudged.contains(&segment)
     }
 
     /// Sightings of an id so far.

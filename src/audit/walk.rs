@@ -357,6 +357,9 @@ impl<'r, 'a> Walk<'r, 'a> {
         if let Some(segment) = resumption.segment {
             let incarnation = after.unwrap_or(decision.incarnation);
             self.note_nonce(exchange, incarnation);
+            if decision.verdict == Verdict::Indeterminate {
+                self.ledger.leave_unjudged(segment);
+            }
             self.enter(segment, exchange, incarnation);
             self.just_replayed = replayed.then_some(self.case.resumes.len() - 1);
         }

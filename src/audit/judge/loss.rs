@@ -117,7 +117,10 @@ impl<'a> View<'_, 'a> {
         let start = self.exchange.time();
         let ledger = self.bench.ledger;
         for &(place, came) in ledger.fresh_after(stream, self.log.incarnation, origin) {
-            if Some(place.segment) == self.resumption.segment || came >= start {
+            if Some(place.segment) == self.resumption.segment
+                || came >= start
+                || !self.is_of_known_log(place.segment)
+            {
                 continue;
             }
             let Some((exchange, event)) = self.bench.event(place) else {

@@ -64,6 +64,7 @@ impl<'a> View<'_, 'a> {
         let other = ledger
             .seen_on(&self.log, id)
             .filter(counts)
+            .filter(|seen| self.is_of_known_log(seen.place.segment))
             .any(|seen| differs(seen, event));
         // An id that had two payloads before may have had a third in a hole.
         if other && !after && self.bench.gaps.any() && self.had_two_payloads(id) {
@@ -73,6 +74,17 @@ impl<'a> View<'_, 'a> {
             (true, _) => Known::AgainAfter,
             (false, true) => Known::Other,
             (false, false) => Known::No,
+        }
+    }
+
+    /// Whether a segment brought events of the cursor's log for all that is known. What an answer
+    /// brought that could not be judged is of no known log, but for itself.
+    pub(super) fn is_of_known_log(&self, segment: u32) -> bool {
+        let ledger = self.bench.ledger;
+        let cursor_from = self.origin.map(|origin| origin.segment);
+        match cursor_from.filter(|&from| ledger.is_unjudged(from)) {
+            Some(from) => segment == from,
+            None => !ledger.is_unjudged(segment),
         }
     }
 
