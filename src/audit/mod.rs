@@ -19,7 +19,7 @@ mod walk;
 use crate::model::{
     analysis::{Resume, SegmentRow, SessionRow},
     case::{ResumeCase, SessionCase},
-    exchange::{Answer, Exchange, Window},
+    exchange::{Answer, Exchange, Part, Window},
     flow::Endpoint,
     id::SessionId,
     session::{Grouping, Session},
@@ -28,7 +28,7 @@ use crate::model::{
 use backend::Backends;
 use crossing::Crossings;
 use order::Orders;
-pub use owed::Gaps;
+pub use owed::{Gaps, Spans};
 use rayon::prelude::*;
 use refusal::{History, Neighbours, Story};
 use std::{
@@ -108,16 +108,16 @@ struct Services {
     of_session: Vec<u32>,
     /// Whether every exchange of a service was seen whole: no hole, no lost head.
     whole: Vec<bool>,
-    /// When responses came whose request head is missing, and with it the service it addressed: by
-    /// client and the session that they name themselves; in order of time.
+    /// While responses came whose request head is missing, and with it the service it addressed: by
+    /// client and the session that they name themselves.
     headless: Headless,
     /// What the sessions of each service went through.
     history: Vec<History>,
     no_history: History,
 }
 
-/// Times by client and session.
-type Headless = BTreeMap<(Option<IpAddr>, Option<SessionId>), Arc<[Timestamp]>>;
+/// Spans by client and session.
+type Headless = BTreeMap<(Option<IpAddr>, Option<SessionId>), Spans>;
 
 impl Services {
     fn of(sessions: &[Session], exchanges: &[Exchange]) -> Self {
@@ -170,21 +170,17 @@ impl Services {
                 .iter()
                 .filter_map(|&number| exchanges.get(number as usize))
         };
-        let undecodable =
-            |exchange: &Exchange| exchange.response.as_ref().is_some_and(|r| r.undecodable);
         let clients: BTreeSet<Option<IpAddr>> = if self.headless.is_empty() {
             BTreeSet::new()
         } else {
             members().map(client_host).collect()
         };
-        Gaps {
-            holes: members().any(|exchange| !exchange.holes.is_empty() || undecodable(exchange)),
-            headless: clients
-                .into_iter()
-                .flat_map(|client| [(client, None), (client, Some(session.id.clone()))])
-                .filter_map(|key| self.headless.get(&key).cloned())
-                .collect(),
-        }
+        let headless = clients
+            .into_iter()
+            .flat_map(|client| [(client, None), (client, Some(session.id.clone()))])
+            .filter_map(|key| self.headless.get(&key).cloned())
+            .collect();
+        Gaps::of(members(), headless)
     }
 
     fn neighbours(
@@ -227,11 +223,18 @@ fn story(session: &Session, exchanges: &[Exchange]) -> Story {
             .filter_map(exchange)
             .map(|exchange| (client_host(exchange), exchange.time()))
             .collect(),
+        unanswered: session
+            .exchanges
+            .iter()
+            .filter_map(exchange)
+            .filter(|exchange| exchange.has_hole(Part::ResponseHead))
+            .map(|exchange| (exchange.time(), exchange.end.time))
+            .collect(),
     }
 }
 
 fn headless(exchanges: &[Exchange]) -> Headless {
-    let mut lists: BTreeMap<_, Vec<Timestamp>> = BTreeMap::new();
+    let mut lists: BTreeMap<_, Vec<(Timestamp, Timestamp)>> = BTreeMap::new();
     for exchange in exchanges
         .iter()
         .filter(|exchange| exchange.request.is_none())
@@ -241,14 +244,11 @@ fn headless(exchanges: &[Exchange]) -> Headless {
             .as_ref()
             .and_then(|r| r.session_id.clone());
         let list = lists.entry((client_host(exchange), names)).or_default();
-        list.push(exchange.time());
+        list.push((exchange.time(), exchange.end.time));
     }
     lists
         .into_iter()
-        .map(|(key, mut times)| {
-            times.sort_unstable();
-            (key, Arc::from(times))
-        })
+        .map(|(key, spans)| (key, Spans::of(spans)))
         .collect()
 }
 

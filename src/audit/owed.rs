@@ -10,27 +10,130 @@ use std::sync::Arc;
 /// What the capture lacks of a session: inside it nothing is called missing.
 #[derive(Clone, Debug, Default)]
 pub struct Gaps {
-    /// A hole lies in one of its exchanges.
-    pub holes: bool,
-    /// When responses came on its clients' connections whose request is not in the capture, and so
-    /// may be the session's. None of the lists is empty, each is in order; sessions share them.
-    pub headless: Vec<Arc<[Timestamp]>>,
+    /// Where bytes of its exchanges are missing. Without its head all of a response is.
+    own: Spans,
+    /// Those of them that lie in GETs, where any message of the session may come.
+    gets: Spans,
+    /// GETs whose response's head is missing: they may have opened a stream.
+    hidden: Spans,
+    /// While responses came on its clients' connections whose request is not in the capture, and so
+    /// may be the session's. None of the lists is empty; sessions share them.
+    headless: Vec<Spans>,
 }
 
 impl Gaps {
+    /// What a session lacks, by its exchanges and by the responses without request that may be its.
+    #[must_use]
+    pub fn of<'a>(exchanges: impl Iterator<Item = &'a Exchange>, headless: Vec<Spans>) -> Self {
+        let (mut own, mut gets, mut hidden) = (Vec::new(), Vec::new(), Vec::new());
+        for exchange in exchanges {
+            let spans = own.len();
+            own.extend(missing_in(exchange));
+            if exchange.method() == "GET" {
+                gets.extend(own.iter().skip(spans));
+                if exchange.has_hole(Part::ResponseHead) {
+                    hidden.push((exchange.time(), exchange.end.time));
+                }
+            }
+        }
+        Self {
+            own: Spans::of(own),
+            gets: Spans::of(gets),
+            hidden: Spans::of(hidden),
+            headless,
+        }
+    }
+
     /// Whether anything is missing.
     #[must_use]
     pub fn any(&self) -> bool {
-        self.holes || !self.headless.is_empty()
+        !self.own.is_empty() || !self.headless.is_empty()
     }
 
-    /// Whether such a response came between two times.
+    /// Whether anything is missing between two times.
+    #[must_use]
+    pub fn between(&self, from: Timestamp, to: Timestamp) -> bool {
+        self.own.meet(from, to) || self.headless_between(from, to)
+    }
+
+    /// Whether a GET may have brought, between two times, what is not seen.
+    #[must_use]
+    pub fn message_between(&self, from: Timestamp, to: Timestamp) -> bool {
+        self.gets.meet(from, to) || self.headless_between(from, to)
+    }
+
+    /// Whether a stream that is not seen at all may have been open between two times.
+    #[must_use]
+    pub fn stream_between(&self, from: Timestamp, to: Timestamp) -> bool {
+        self.hidden.meet(from, to) || self.headless_between(from, to)
+    }
+
+    /// Whether a response without request came between two times.
     #[must_use]
     pub fn headless_between(&self, from: Timestamp, to: Timestamp) -> bool {
-        self.headless.iter().any(|times| {
-            let place = times.partition_point(|&time| time < from);
-            times.get(place).is_some_and(|&time| time <= to)
-        })
+        self.headless.iter().any(|spans| spans.meet(from, to))
+    }
+}
+
+/// While what is missing of an exchange may have come.
+fn missing_in(exchange: &Exchange) -> impl Iterator<Item = (Timestamp, Timestamp)> {
+    let whole = (exchange.time(), exchange.end.time);
+    let undecodable = exchange.response.as_ref().is_some_and(|r| r.undecodable);
+    let holes = exchange.holes.iter().map(move |hole| match hole.part {
+        Part::Request => (whole.0, hole.time),
+        Part::ResponseHead => whole,
+        Part::ResponseBody => {
+            let before = (hole.after_events as usize)
+                .checked_sub(1)
+                .and_then(|last| exchange.events.get(last));
+            (before.map_or(whole.0, |event| event.time), hole.time)
+        }
+    });
+    holes.chain(undecodable.then_some(whole))
+}
+
+/// Spans of time, each from its first to its last instant. Copies share them.
+#[derive(Clone, Debug, Default)]
+pub struct Spans(Arc<[Covered]>);
+
+/// A span, in order of its beginning.
+#[derive(Clone, Copy, Debug)]
+struct Covered {
+    from: Timestamp,
+    /// The latest end of this span and of those before it.
+    latest: Timestamp,
+}
+
+impl Spans {
+    /// Puts spans in order.
+    #[must_use]
+    pub fn of(mut spans: Vec<(Timestamp, Timestamp)>) -> Self {
+        spans.sort_unstable();
+        let mut latest = None;
+        let covered = spans
+            .into_iter()
+            .map(|(from, to)| {
+                let latest = *latest.insert(latest.map_or(to, |latest: Timestamp| latest.max(to)));
+                Covered { from, latest }
+            })
+            .collect();
+        Self(covered)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether one of them shares an instant with the span from `from` to `to`, which that last instant
+    /// is not part of unless it is the only one.
+    pub(super) fn meet(&self, from: Timestamp, to: Timestamp) -> bool {
+        let begun = self
+            .0
+            .partition_point(|span| span.from < to || span.from == from);
+        begun
+            .checked_sub(1)
+            .and_then(|last| self.0.get(last))
+            .is_some_and(|span| span.latest >= from)
     }
 }
 
@@ -61,9 +164,10 @@ pub(super) fn silent_since(
     })
 }
 
-/// Whether the response that a stream owes may yet come: a segment of it is open, the last was seen
-/// less than the patience before the evidence ends, or a hole covers one, or an answer whose request
-/// is lost may be one. `resumes` are the stream's, indices into the session's.
+/// Whether the response that a stream owes may yet come, or came where the capture does not show it: a
+/// segment of it is open, the last was seen less than the patience before the evidence ends, or a hole
+/// covers one, or another stream of the session, where servers put responses too, or an answer whose
+/// request is lost may be one. `resumes` are the stream's, indices into the session's.
 #[must_use]
 pub(super) fn stream_pending(
     session: &Session,
@@ -99,13 +203,10 @@ pub(super) fn stream_pending(
     segments().any(|exchange| open(exchange) || exchange.body_has_hole())
         || answers().any(|exchange| exchange.has_hole(Part::ResponseHead) || open(exchange))
         || last.is_some_and(|last| window.left_after(last) < patience(retry))
-        || gaps
-            .headless
-            .iter()
-            .filter_map(|times| times.last())
-            .max()
-            .zip(segments().next())
-            .is_some_and(|(&headless, first)| headless >= first.time())
+        || segments().next().is_some_and(|first| {
+            let to = window.last.unwrap_or(first.end.time);
+            gaps.message_between(first.time(), to)
+        })
 }
 
 /// How long a client must wait before "nothing came" means something.

@@ -1,6 +1,7 @@
 //! Refusals of a session and the code each deserves: the first that fits (docs/audit.md,
 //! "Refusals").
 
+use super::owed::{Gaps, Spans};
 use crate::model::{
     case::{Fork, Refusal, RefusalKind, ResumeCase, Site},
     exchange::{Answer, EndCause, Exchange},
@@ -32,6 +33,8 @@ pub struct History {
     /// Successful initializes: of all clients with an address, and of each.
     initialized_at: Vec<Timestamp>,
     initialized_by: BTreeMap<IpAddr, Vec<Timestamp>>,
+    /// While requests waited whose response's head is not in the capture.
+    unanswered: Spans,
 }
 
 /// One session of a service's history.
@@ -43,6 +46,8 @@ pub struct Story {
     pub served_at: Option<Timestamp>,
     /// Its successful initializes.
     pub initialized: Vec<(Option<IpAddr>, Timestamp)>,
+    /// Requests whose response's head is not in the capture: when each began and ended.
+    pub unanswered: Vec<(Timestamp, Timestamp)>,
 }
 
 impl History {
@@ -50,6 +55,7 @@ impl History {
     #[must_use]
     pub fn of(stories: impl Iterator<Item = (usize, Story)>) -> Self {
         let mut history = Self::default();
+        let mut unanswered = Vec::new();
         for (session, story) in stories {
             history
                 .lost_at
@@ -62,6 +68,7 @@ impl History {
                     *before = Some((served, session));
                 }
             }
+            unanswered.extend(story.unanswered);
             for (client, time) in story.initialized {
                 if let Some(client) = client {
                     history.initialized_at.push(time);
@@ -69,6 +76,7 @@ impl History {
                 }
             }
         }
+        history.unanswered = Spans::of(unanswered);
         history.lost_at.sort_unstable();
         history.initialized_at.sort_unstable();
         for times in history.initialized_by.values_mut() {
@@ -168,6 +176,7 @@ pub fn refusals(
     session: &Session,
     exchanges: &[Exchange],
     neighbours: &Neighbours<'_>,
+    gaps: &Gaps,
     resumes: &[ResumeCase],
     incarnation_at: &dyn Fn(Timestamp) -> u32,
 ) -> Vec<Refusal> {
@@ -184,7 +193,7 @@ pub fn refusals(
                 if step.exchange.method() == "DELETE" {
                     continue;
                 }
-                let Some(kind) = outlook.classify(index, deleted, neighbours) else {
+                let Some(kind) = outlook.classify(index, deleted, neighbours, gaps) else {
                     continue;
                 };
                 // After a good DELETE a refusal is what must come.
@@ -452,6 +461,7 @@ impl<'s, 'a> Outlook<'s, 'a> {
         index: usize,
         deleted: Option<Timestamp>,
         neighbours: &Neighbours<'_>,
+        gaps: &Gaps,
     ) -> Option<RefusalKind> {
         let step = self.steps.get(index)?;
         let is_after = |other: Option<usize>| other.is_some_and(|other| other > index);
@@ -484,7 +494,9 @@ impl<'s, 'a> Outlook<'s, 'a> {
             let conflict =
                 step.exchange.status() == Some(409) || posts_succeed && !self.posts_refused;
             if conflict {
-                let free = served && !self.has_open_segment(step.time);
+                let free = served
+                    && !self.has_open_segment(step.time)
+                    && !gaps.stream_between(step.time, step.time);
                 return free.then_some(RefusalKind::Conflict);
             }
         }
@@ -516,7 +528,7 @@ impl<'s, 'a> Outlook<'s, 'a> {
                 (false, true) => None,
             };
         }
-        if self.lost_with_its_connection(step.time, neighbours) {
+        if self.lost_with_its_connection(index, step.time, neighbours, gaps) {
             return Some(RefusalKind::LostOnDisconnect);
         }
         Some(RefusalKind::Lost)
@@ -532,8 +544,15 @@ impl<'s, 'a> Outlook<'s, 'a> {
     }
 
     /// The refusal follows the cut of the session's own stream within 30 s, the client was live, and
-    /// no other session of the server was lost at that time.
-    fn lost_with_its_connection(&self, time: Timestamp, neighbours: &Neighbours<'_>) -> bool {
+    /// no other session of the server was lost at that time, nor this one deleted. Answers that are not
+    /// in the capture may have said so.
+    fn lost_with_its_connection(
+        &self,
+        index: usize,
+        time: Timestamp,
+        neighbours: &Neighbours<'_>,
+        gaps: &Gaps,
+    ) -> bool {
         let until = self.steps.partition_point(|step| step.time <= time);
         let first = until
             .checked_sub(1)
@@ -549,7 +568,12 @@ impl<'s, 'a> Outlook<'s, 'a> {
             .checked_sub(1)
             .and_then(|last| self.asked.get(last))
             .is_some_and(|&asked| cut.since(asked) <= LIVE_BEFORE_CUT);
-        soon && live && !neighbours.lost_between(cut, cut.plus(AFTER_CUT))
+        let until = cut.plus(AFTER_CUT);
+        let served = self.before(index).map_or(cut, |last| last.time.min(cut));
+        soon && live
+            && !neighbours.lost_between(cut, until)
+            && !neighbours.history.unanswered.meet(served, until)
+            && !gaps.headless_between(served, until)
     }
 
     /// The last time up to `time` that a segment of the session was cut.

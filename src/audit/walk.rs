@@ -467,6 +467,7 @@ impl<'r, 'a> Walk<'r, 'a> {
             self.room.session,
             self.room.exchanges,
             &self.room.neighbours,
+            &self.room.gaps,
             &self.case.resumes,
             &incarnation_at,
         );
@@ -568,6 +569,10 @@ impl<'r, 'a> Walk<'r, 'a> {
             let Some((last_id, before)) = self.last_id(stream, start) else {
                 continue;
             };
+            // Another stream may be open, or have asked for it, where the capture does not show it.
+            if self.room.gaps.stream_between(before.end.time, start) {
+                continue;
+            }
             dropped.push(DroppedCursor {
                 last_id,
                 gap: start.since(before.end.time),

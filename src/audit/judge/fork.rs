@@ -106,14 +106,15 @@ impl<'a> View<'_, 'a> {
             && !self.is_marker()
     }
 
-    /// Whether the stream may have gone on, or forked already, where the capture shows no request: an
-    /// answer without one came after the cursor was delivered.
+    /// Whether the stream may have gone on, or forked already, or the cursor's id have come again on
+    /// another log, where the capture does not show it: something of the session is missing since the
+    /// cursor was delivered.
     pub(super) fn history_is_torn(&self) -> bool {
         let delivered = self
             .origin
             .and_then(|place| self.bench.event(place))
             .map(|(_, event)| event.time);
-        delivered.is_some_and(|from| self.bench.gaps.headless_between(from, self.exchange.time()))
+        delivered.is_some_and(|from| self.bench.gaps.between(from, self.exchange.time()))
     }
 
     /// Whether another backend answers than the one that delivered the cursor.

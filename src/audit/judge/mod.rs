@@ -137,7 +137,7 @@ impl<'a> Bench<'a> {
         use Verdict::{Failed, Indeterminate, Rejected};
         let Some(response) = &exchange.response else {
             return Some(match exchange.end.cause {
-                _ if exchange.has_hole(Part::ResponseHead) => (
+                _ if exchange.has_hole(Part::ResponseHead) || self.has_stray_answer(exchange) => (
                     Indeterminate,
                     Low,
                     "the response head is not in the capture",
@@ -173,9 +173,11 @@ impl<'a> Bench<'a> {
                     (Indeterminate, Medium, "a success of no known kind")
                 })
             }
-            200..=299 if is_error_alone(exchange) => {
-                Some((Rejected, High, "a JSON-RPC error in place of a stream"))
-            }
+            200..=299 if is_error_alone(exchange) => Some(if exchange.body_has_hole() {
+                (Indeterminate, Low, "a hole covers what would decide")
+            } else {
+                (Rejected, High, "a JSON-RPC error in place of a stream")
+            }),
             200..=299 if response.media == Media::EventStream => None,
             200..=299 => Some((Indeterminate, Medium, "a success of no known kind")),
             408 | 429 | 300..=399 | 500..=599 => {
@@ -184,6 +186,12 @@ impl<'a> Bench<'a> {
             400..=499 => Some((Rejected, High, "the server refused")),
             _ => Some((Indeterminate, Medium, "a status of no known kind")),
         }
+    }
+
+    /// Whether an answer without request may be the one to an exchange that has none.
+    fn has_stray_answer(&self, exchange: &Exchange) -> bool {
+        let gaps = self.gaps;
+        gaps.headless_between(exchange.time(), exchange.end.time)
     }
 
     /// An accepted resume: what came decides.
@@ -248,6 +256,13 @@ impl<'a> Bench<'a> {
                 },
             );
         }
+        // What would have told otherwise may be missing elsewhere in the session.
+        if self.gaps.any() && matches!(decision.verdict, Verdict::Continued | Verdict::Empty) {
+            lower(
+                Confidence::Medium,
+                "something of the session is not in the capture",
+            );
+        }
         if !self.start_seen && decision.fork != Some(Fork::OtherSession) {
             lower(
                 Confidence::Medium,
@@ -262,13 +277,13 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// Whether all that an event stream brings is an error that answers no request.
+/// Whether all that is seen of an event stream is an error that answers no request.
 fn is_error_alone(exchange: &Exchange) -> bool {
     let mut messages = exchange.events.iter().filter(|event| event.is_message());
     let error = messages.next().is_some_and(|event| {
         event.message == MessageKind::Error && event.rpc_id.is_none() && event.id.is_none()
     });
-    error && messages.next().is_none() && !exchange.body_has_hole()
+    error && messages.next().is_none()
 }
 
 /// The messages of an answer.
@@ -349,8 +364,7 @@ impl<'a> View<'_, 'a> {
             if fork.rests_on_history() && self.history_is_torn() {
                 decision.verdict = Verdict::Indeterminate;
                 decision.confidence = Confidence::Low;
-                decision.reason =
-                    "an answer whose request is lost came between cursor and resume".to_owned();
+                decision.reason = "something is missing between cursor and resume".to_owned();
                 return decision;
             }
             decision.verdict = Verdict::Forked;
@@ -390,6 +404,12 @@ impl<'a> View<'_, 'a> {
         }
         self.note_skipped(&mut decision);
         let left_out = self.left_out();
+        if !left_out.is_empty() && self.history_is_torn() {
+            decision.verdict = Verdict::Indeterminate;
+            decision.confidence = Confidence::Low;
+            decision.reason = "something is missing between cursor and resume".to_owned();
+            return decision;
+        }
         if decision.skipped.is_some_and(|skipped| skipped > 0) || !left_out.is_empty() {
             decision.verdict = Verdict::Lossy;
             decision.reason = match decision.skipped {
