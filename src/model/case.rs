@@ -11,6 +11,7 @@ use super::{
     time::{Span, Timestamp},
     verdict::Confidence,
 };
+use std::sync::Arc;
 
 /// Where a piece of evidence stands: what a finding made of it points at.
 #[derive(Clone, Debug, Default)]
@@ -68,6 +69,8 @@ impl Site {
 pub struct SessionCase {
     /// The session id.
     pub id: SessionId,
+    /// The protocol revision negotiated, or stated by a request.
+    pub protocol_version: Option<Arc<str>>,
     /// Its resumes in order of time.
     pub resumes: Vec<ResumeCase>,
     /// Runs of refusals, each with the code it deserves.
