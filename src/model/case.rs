@@ -104,6 +104,8 @@ pub struct ResumeCase {
     pub reused: Vec<String>,
     /// Ids that are missing between the cursor and the answer, or seen and left out; a few, as text.
     pub missing: Vec<String>,
+    /// A fork whose first message has no id, though every message before had one; whatever proves it.
+    pub ids_vanished: bool,
     /// The cursor was accepted, though this session, seen whole, never delivered it.
     pub foreign_cursor: bool,
     /// Whether other streams or sessions of the server lost their log as well.
