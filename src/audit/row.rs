@@ -111,6 +111,7 @@ pub(super) fn resume(frame: &Frame<'_>) -> ResumeCase {
         sequence: decision.sequence,
         reused: decision.reused.clone(),
         missing: decision.missing.clone(),
+        ids_vanished: decision.ids_vanished,
         foreign_cursor: decision.foreign_cursor,
         others_lost_too: false,
     }

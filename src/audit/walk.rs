@@ -89,6 +89,7 @@ impl<'r, 'a> Walk<'r, 'a> {
             gone: false,
             case: SessionCase {
                 id: room.session.id.clone(),
+                protocol_version: room.session.protocol_version.clone(),
                 ..SessionCase::default()
             },
             just_replayed: None,

@@ -1,10 +1,7 @@
 //! `missing-id`.
 
 use super::Findings;
-use crate::model::{
-    case::{Fork, SessionCase},
-    verdict::Severity,
-};
+use crate::model::{case::SessionCase, verdict::Severity};
 
 finding! {
     /// ## What it reports
@@ -64,20 +61,15 @@ finding! {
 }
 
 fn check(case: &SessionCase, out: &mut Findings<'_>) {
-    for resume in &case.resumes {
-        // Ids may have vanished where another proof of the fork came first.
-        let vanished = resume.row.first_event_id.as_deref() == Some("")
-            && matches!(resume.fork, Some(Fork::IdsVanished | Fork::Revived));
-        if vanished {
-            out.on_resume(
-                resume,
-                Severity::Fork,
-                "ids vanished",
-                format!(
-                    "after cursor {} the first message has no id",
-                    resume.row.last_event_id,
-                ),
-            );
-        }
+    for resume in case.resumes.iter().filter(|resume| resume.ids_vanished) {
+        out.on_resume(
+            resume,
+            Severity::Fork,
+            "ids vanished",
+            format!(
+                "after cursor {} the first message has no id",
+                resume.row.last_event_id,
+            ),
+        );
     }
 }

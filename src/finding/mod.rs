@@ -32,18 +32,24 @@ macro_rules! finding {
     };
 }
 
+mod backend_changed;
 mod cross_session_delivery;
 mod cursor_dropped;
 mod cursor_ignored;
 mod cursor_refused;
 mod event_id_reused;
+mod foreign_cursor;
 mod ids_skipped;
 mod lost_on_disconnect;
 mod misleading_status;
 mod misrouted;
 mod missing_id;
 mod no_reinitialize;
+mod progress_stalled;
+mod result_differs;
+mod result_dropped;
 mod result_lost;
+mod retry_ignored;
 mod sequence_regression;
 mod session_lost;
 mod session_revived;
@@ -104,10 +110,10 @@ pub static ALL: &[&Rule] = &[
     &unknown_session_allocation::RULE,
     &event_id_reused::RULE,
     &cross_session_delivery::RULE,
-    &ids_skipped::RULE,
     &cursor_ignored::RULE,
-    &cursor_dropped::RULE,
-    &result_lost::RULE,
+    &ids_skipped::RULE,
+    &foreign_cursor::RULE,
+    &backend_changed::RULE,
     &cursor_refused::RULE,
     &stream_conflict::RULE,
     &misrouted::RULE,
@@ -116,6 +122,12 @@ pub static ALL: &[&Rule] = &[
     &misleading_status::RULE,
     &lost_on_disconnect::RULE,
     &no_reinitialize::RULE,
+    &result_lost::RULE,
+    &result_dropped::RULE,
+    &result_differs::RULE,
+    &progress_stalled::RULE,
+    &cursor_dropped::RULE,
+    &retry_ignored::RULE,
 ];
 
 /// The finding named `code`.

@@ -81,9 +81,19 @@ fn match_sides(grouping: &Grouping, exchanges: &[Exchange]) -> Vec<Option<u32>> 
             inner_of.get(other) == Some(&None)
                 && at(other).is_some_and(|other| forwards(exchange, other))
         });
+        let outer = outer.map(|outer| (outer, number));
+        let inner = inner.map(|inner| (number, inner));
+        // Where the times allow both, the proxy's own host tells which side is which.
+        let adjoin = |&(outer, inner): &(usize, usize)| {
+            at(outer)
+                .zip(at(inner))
+                .is_some_and(|(outer, inner)| meet(outer, inner))
+        };
         let pair = outer
-            .map(|outer| (outer, number))
-            .or(inner.map(|inner| (number, inner)));
+            .filter(adjoin)
+            .or(inner.filter(adjoin))
+            .or(outer)
+            .or(inner);
         if let Some((outer, inner)) = pair {
             if let Some(taken) = has_inner.get_mut(outer) {
                 *taken = true;
@@ -148,10 +158,16 @@ fn forwards(outer: &Exchange, inner: &Exchange) -> bool {
     let begins_within = passed_on.nanos() >= -DISORDER.nanos() && outer.end.time >= inner.time();
     let answered = |exchange: &Exchange| exchange.response.as_ref().map(|response| response.time);
     let no_later = match (answered(outer), answered(inner)) {
-        (Some(outer), Some(inner)) => inner <= outer,
+        (Some(outer), Some(inner)) => inner.since(outer) <= DISORDER,
         _ => true,
     };
     begins_within && no_later
+}
+
+/// Whether the host that `outer` asks is the one that `inner` comes from.
+fn meet(outer: &Exchange, inner: &Exchange) -> bool {
+    let host = |end: &Option<Endpoint>| end.as_ref().and_then(Endpoint::ip);
+    host(&outer.server).is_some_and(|proxy| host(&inner.client) == Some(proxy))
 }
 
 /// Takes inner sides out of their sessions; a session of nothing else goes, and what pointed at it

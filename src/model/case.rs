@@ -11,6 +11,7 @@ use super::{
     time::{Span, Timestamp},
     verdict::Confidence,
 };
+use std::sync::Arc;
 
 /// Where a piece of evidence stands: what a finding made of it points at.
 #[derive(Clone, Debug, Default)]
@@ -68,6 +69,8 @@ impl Site {
 pub struct SessionCase {
     /// The session id.
     pub id: SessionId,
+    /// The protocol revision negotiated, or stated by a request.
+    pub protocol_version: Option<Arc<str>>,
     /// Its resumes in order of time.
     pub resumes: Vec<ResumeCase>,
     /// Runs of refusals, each with the code it deserves.
@@ -101,6 +104,8 @@ pub struct ResumeCase {
     pub reused: Vec<String>,
     /// Ids that are missing between the cursor and the answer, or seen and left out; a few, as text.
     pub missing: Vec<String>,
+    /// A fork whose first message has no id, though every message before had one; whatever proves it.
+    pub ids_vanished: bool,
     /// The cursor was accepted, though this session, seen whole, never delivered it.
     pub foreign_cursor: bool,
     /// Whether other streams or sessions of the server lost their log as well.

@@ -69,7 +69,7 @@ impl<'a> View<'_, 'a> {
                 ),
             ));
         }
-        if first.id.is_none() && self.ids_before() && !self.answer.hole_before {
+        if self.ids_vanished() {
             return Some((
                 Fork::IdsVanished,
                 Confidence::High,
@@ -164,9 +164,16 @@ impl<'a> View<'_, 'a> {
         start || ids
     }
 
-    /// F4: every message before had an id of its own, and there was one. A stream that had no
+    /// F4: the first message has no id, though every message before had one.
+    pub(super) fn ids_vanished(&self) -> bool {
+        self.first().is_some_and(|first| first.id.is_none())
+            && self.ids_before()
+            && !self.answer.hole_before
+    }
+
+    /// Every message before had an id of its own, and there was one. A stream that had no
     /// message yet is measured by the session's others.
-    pub(super) fn ids_before(&self) -> bool {
+    fn ids_before(&self) -> bool {
         if self.bench.gaps.any() {
             return false;
         }

@@ -73,6 +73,8 @@ pub struct Decision {
     pub skipped: Option<u64>,
     /// Ids missing or left out, as text; a few.
     pub missing: Vec<String>,
+    /// A fork whose first message has no id, though every message before had one; whatever proves it.
+    pub ids_vanished: bool,
     /// The cursor was accepted, though the session, seen whole, never delivered it.
     pub foreign_cursor: bool,
     /// The scheme of the cursor's ids.
@@ -125,6 +127,7 @@ impl<'a> Bench<'a> {
             reused: Vec::new(),
             skipped: None,
             missing: Vec::new(),
+            ids_vanished: false,
             foreign_cursor: false,
             scheme: self.ledger.standing(cursor).scheme,
             incarnation: self.latest,
@@ -223,9 +226,11 @@ impl<'a> Bench<'a> {
             answer,
             doubled: OnceCell::new(),
         };
+        let decision = view.decide();
         Decision {
             foreign_cursor: view.is_foreign(),
-            ..view.decide()
+            ids_vanished: decision.verdict == Verdict::Forked && view.ids_vanished(),
+            ..decision
         }
     }
 
