@@ -16,6 +16,7 @@ use crate::{
         analysis::{Analysis, Input},
         exchange::Exchange,
         place::InputId,
+        time::Span,
     },
 };
 use conclude::Harvest;
@@ -41,6 +42,8 @@ pub struct Options {
     pub servers: Vec<(String, Option<u16>)>,
     /// Judge any event stream with a cursor, one session per client and URL.
     pub all_sse: bool,
+    /// Cuts of one server no more than this apart are one incident.
+    pub window: Span,
     /// Threads; 0 for one a core.
     pub jobs: usize,
     /// Caps.
@@ -56,6 +59,7 @@ impl Default for Options {
             backend_headers: Vec::new(),
             servers: Vec::new(),
             all_sse: false,
+            window: Span::from_secs(2),
             jobs: 0,
             limits: Limits::default(),
         }

@@ -8,6 +8,7 @@ pub mod id;
 pub mod judge;
 pub mod ledger;
 pub mod order;
+pub mod overall;
 mod owed;
 pub mod refusal;
 pub mod request;

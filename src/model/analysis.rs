@@ -31,6 +31,14 @@ pub struct Analysis {
     pub resumes: Vec<Resume>,
     /// Findings, in order of time, worst first at equal times.
     pub findings: Vec<Finding>,
+    /// Incidents, in order of time; an incident's number is its index + 1.
+    pub incidents: Vec<Incident>,
+    /// Timers, by server.
+    pub timers: Vec<Timer>,
+    /// Shares of forks, by server.
+    pub shares: Vec<Share>,
+    /// Servers that sessions under judgement were with, by address.
+    pub servers: Vec<ServerRow>,
     /// Totals over the run.
     pub totals: Totals,
     /// Oddities of captures and wire.
@@ -319,4 +327,185 @@ pub struct SegmentRow {
     pub end_place: Place,
     /// Index of its exchange.
     pub exchange: u32,
+}
+
+/// Cuts of several sessions of one server in one moment (`incidents.csv`).
+#[derive(Clone, Debug)]
+pub struct Incident {
+    /// The server.
+    pub server: Endpoint,
+    /// The first cut.
+    pub start: Timestamp,
+    /// The last cut.
+    pub end: Timestamp,
+    /// What ended most of the segments; of equals, what ended the first of them.
+    pub cause: EndCause,
+    /// Segments cut.
+    pub segments_cut: u32,
+    /// Sessions that they belong to.
+    pub sessions: u32,
+    /// Resumes that followed these cuts, by verdict, in the order of [`Verdict::ALL`].
+    pub verdicts: [u32; 9],
+    /// Requests pending at these cuts that never got a result.
+    pub lost_requests: u32,
+}
+
+/// Cuts by one side at one age, or after one silence (`timers.csv`).
+#[derive(Clone, Debug)]
+pub struct Timer {
+    /// The server.
+    pub server: Endpoint,
+    /// What the timer measures.
+    pub kind: TimerKind,
+    /// Who cuts.
+    pub side: CutBy,
+    /// The User-Agent of the clients that cut, where they send one.
+    pub user_agent: Option<Arc<str>>,
+    /// The age or silence: the median of those that agree.
+    pub period: Span,
+    /// From the shortest to the longest of those that agree.
+    pub spread: Span,
+    /// How many cuts agree.
+    pub cuts: u32,
+    /// How many of the side's cuts have an age (or a silence) at all.
+    pub of: u32,
+}
+
+impl Timer {
+    /// The share of the side's cuts that agree, from 0 to 1.
+    #[must_use]
+    pub fn share(&self) -> f64 {
+        f64::from(self.cuts) / f64::from(self.of.max(1))
+    }
+}
+
+/// What a timer measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TimerKind {
+    /// Request to cut.
+    Age,
+    /// Last event to cut.
+    Silence,
+}
+
+impl TimerKind {
+    /// As written in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Age => "age",
+            Self::Silence => "silence",
+        }
+    }
+}
+
+/// The side that cut a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CutBy {
+    /// The server, or what the capture does not tell from it.
+    Server,
+    /// A proxy: it was captured on both sides, and the side behind it had not ended.
+    Proxy,
+    /// The client.
+    Client,
+}
+
+impl CutBy {
+    /// As written in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Server => "server",
+            Self::Proxy => "proxy",
+            Self::Client => "client",
+        }
+    }
+}
+
+/// A share with its 95 % Wilson interval, all from 0 to 1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Proportion {
+    /// The share as counted.
+    pub share: f64,
+    /// Lower end of the interval.
+    pub low: f64,
+    /// Upper end of the interval.
+    pub high: f64,
+}
+
+/// How many of a server's resumes of one kind forked (`shares.csv`).
+#[derive(Clone, Debug)]
+pub struct Share {
+    /// The server.
+    pub server: Endpoint,
+    /// What the resumes have in common.
+    pub by: ShareBy,
+    /// Resumes of this kind that were decided: neither failed nor indeterminate.
+    pub resumes: u32,
+    /// Those that forked.
+    pub forked: u32,
+    /// Their share.
+    pub proportion: Proportion,
+}
+
+/// What resumes have in common.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ShareBy {
+    /// What cut the stream before them.
+    Cause(EndCause),
+    /// The backend that answered.
+    Backend(Arc<str>),
+    /// A gap from the first to the second, both included: a quarter of the server's resumes.
+    Gap(Span, Span),
+}
+
+impl ShareBy {
+    /// As written in reports.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Cause(_) => "cause",
+            Self::Backend(_) => "backend",
+            Self::Gap(..) => "gap",
+        }
+    }
+}
+
+/// A server over the whole run (`servers.csv`).
+#[derive(Clone, Debug)]
+pub struct ServerRow {
+    /// The server.
+    pub server: Endpoint,
+    /// Sessions under judgement with an exchange with it.
+    pub sessions: u32,
+    /// Resumes by verdict, in the order of [`Verdict::ALL`].
+    pub verdicts: [u32; 9],
+    /// The share of forks among its resumes that were decided.
+    pub fork_share: Option<Proportion>,
+    /// How long its sessions live without a connection.
+    pub threshold: Option<Threshold>,
+    /// The rank correlation of gap with events lost, from -1 to 1.
+    pub gap_loss_correlation: Option<f64>,
+}
+
+/// The gap from which on a server has lost its sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Threshold {
+    /// The longest gap after which a session went on, on the right side.
+    pub low: Span,
+    /// The shortest gap after which a session was lost, on the right side.
+    pub high: Span,
+    /// Observations on the wrong side.
+    pub misfits: u32,
+    /// Observations in all.
+    pub observed: u32,
+}
+
+impl Threshold {
+    /// The middle of the bracket.
+    #[must_use]
+    pub fn middle(&self) -> Span {
+        let half = self.high.nanos().saturating_sub(self.low.nanos()) / 2;
+        Span::from_nanos(self.low.nanos().saturating_add(half))
+    }
 }

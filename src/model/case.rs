@@ -2,7 +2,7 @@
 //! what happened around them. Findings judge from this and nothing else.
 
 use super::{
-    analysis::Resume,
+    analysis::{Resume, Timer},
     event::Event,
     exchange::{EndCause, Exchange},
     flow::Endpoint,
@@ -317,4 +317,16 @@ pub struct Minted {
 
 /// What the whole run shows, beyond its sessions.
 #[derive(Clone, Debug, Default)]
-pub struct RunCase {}
+pub struct RunCase {
+    /// Sides that cut by a clock.
+    pub timers: Vec<TimerCase>,
+}
+
+/// The timer of one side of a server: an age, a silence, or either where nothing tells them apart.
+#[derive(Clone, Debug)]
+pub struct TimerCase {
+    /// What it may be; one or two, of one server, side and User-Agent.
+    pub timers: Vec<Timer>,
+    /// The first cut that agrees.
+    pub site: Site,
+}

@@ -39,6 +39,12 @@ impl Verdict {
         Self::Indeterminate,
     ];
 
+    /// Its place in [`Self::ALL`], for counts a verdict.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
     /// As written in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -168,6 +174,18 @@ impl SessionEnd {
             Self::Left => "left",
             Self::Superseded => "superseded",
             Self::Open => "open",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verdicts_stand_where_they_say() {
+        for (index, verdict) in Verdict::ALL.into_iter().enumerate() {
+            assert_eq!(verdict.index(), index);
         }
     }
 }

@@ -62,6 +62,7 @@ pub(super) fn conclude(harvest: Harvest, options: &Options) -> Analysis {
     mcp::vantage::pair(&mut grouping, &mut exchanges);
     mcp::stream::thread(&mut grouping, &exchanges);
     let mut judged = audit::audit(&grouping, &exchanges, window);
+    let overall = audit::overall::look(&grouping, &exchanges, &mut judged, options.window);
     let judgements: Vec<Vec<(Finding, Vec<u32>)>> = judged
         .par_iter()
         .map(|session| finding::judge(&session.case))
@@ -83,6 +84,11 @@ pub(super) fn conclude(harvest: Harvest, options: &Options) -> Analysis {
             refused_ids: count(grouping.refused_ids.len()),
             sessions: count(grouping.sessions.len()),
         },
+        findings: finding::judge_run(&overall.case),
+        incidents: overall.incidents,
+        timers: overall.timers,
+        shares: overall.shares,
+        servers: overall.servers,
         ..Analysis::default()
     };
     for ((session, judged), judgements) in grouping.sessions.iter().zip(&mut judged).zip(judgements)
