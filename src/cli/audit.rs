@@ -7,7 +7,7 @@ use super::{
 };
 use clap::{Args, ValueEnum};
 use forkscope::{
-    model::{analysis::Analysis, verdict::Severity},
+    model::{analysis::Analysis, time::Span, verdict::Severity},
     pipeline::Options,
     report::{self, Report},
 };
@@ -35,6 +35,9 @@ pub(crate) struct Audit {
     /// With -o: events.csv too
     #[arg(long, requires = "out")]
     events: bool,
+    /// Cuts of one server no more than DUR apart are one incident
+    #[arg(long, value_name = "DUR", value_parser = values::duration, default_value = "2s")]
+    window: Span,
     /// Exit 2 when no session could be read (a capture of TLS without keys)
     #[arg(long)]
     require_sessions: bool,
@@ -76,6 +79,7 @@ pub(crate) fn run(audit: &Audit, color: Color) -> anyhow::Result<u8> {
     let options = Options {
         incarnation_header: audit.incarnation_header.clone(),
         backend_headers: audit.backend_header.clone(),
+        window: audit.window,
         ..audit.reading.options()
     };
     let analysis = audit.reading.run(&options)?;

@@ -1,5 +1,7 @@
 //! Values of flags that are more than a word.
 
+use forkscope::model::time::Span;
+
 /// A size: a number with a unit, `512M`, `2G`, `1.5GiB`; all units are powers of 1024.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     let (number, unit) = split_unit(text);
@@ -17,6 +19,23 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
         return Err("at least 1M: packets and heads have to fit".to_owned());
     }
     Ok(bytes)
+}
+
+/// A length of time: a number with a unit, `2s`, `500ms`, `1.5min`, `1h`; seconds without one.
+pub(crate) fn duration(text: &str) -> Result<Span, String> {
+    let wrong = || "a number with a unit, such as 2s or 500ms".to_owned();
+    let (number, unit) = split_unit(text);
+    let factor: u64 = match unit {
+        "ms" => 1_000_000,
+        "s" | "" => 1_000_000_000,
+        "m" | "min" => 60_000_000_000,
+        "h" => 3_600_000_000_000,
+        _ => return Err(wrong()),
+    };
+    let nanos = scaled(number, factor).ok_or_else(wrong)?;
+    i64::try_from(nanos)
+        .map(Span::from_nanos)
+        .map_err(|_| wrong())
 }
 
 /// A server: `HOST`, `HOST:PORT`, IPv6 in brackets when a port follows. The host in lower case.
@@ -91,6 +110,17 @@ mod tests {
         assert_eq!(size("1048576"), Ok(1 << 20));
         for wrong in ["", "M", "1x", "10k", "-1G", "99999999999999T"] {
             assert!(size(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn reads_lengths_of_time() {
+        assert_eq!(duration("2s"), Ok(Span::from_secs(2)));
+        assert_eq!(duration("500ms"), Ok(Span::from_millis(500)));
+        assert_eq!(duration("1.5min"), Ok(Span::from_secs(90)));
+        assert_eq!(duration("0"), Ok(Span::ZERO));
+        for wrong in ["", "s", "-2s", "2 s", "2y", "1e9s", "99999999999h"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -3,7 +3,10 @@
 use super::{
     EVENTS, FOLDER,
     escape::escape,
-    table::{Events, Exchanges, Findings, Inputs, Resumes, Segments, Sessions, Table},
+    table::{
+        Events, Exchanges, Findings, Incidents, Inputs, Resumes, Segments, Servers, Sessions,
+        Shares, Table, Timers,
+    },
 };
 use crate::model::verdict::Severity;
 use std::fmt::Write;
@@ -35,6 +38,10 @@ pub fn reports() -> String {
     table::<Findings>("findings.csv", &mut page);
     table::<Sessions>("sessions.csv", &mut page);
     table::<Segments>("segments.csv", &mut page);
+    table::<Incidents>("incidents.csv", &mut page);
+    table::<Timers>("timers.csv", &mut page);
+    table::<Shares>("shares.csv", &mut page);
+    table::<Servers>("servers.csv", &mut page);
     table::<Inputs>("inputs.csv", &mut page);
     table::<Events>("events.csv and `forkscope events`", &mut page);
     table::<Exchanges>("`forkscope exchanges`", &mut page);
@@ -143,6 +150,7 @@ known, or not there. Kinds of columns:
 |---|---|
 | time | RFC 3339 in UTC with six decimals, nine when there is something below a microsecond; with `--time epoch` seconds since the Unix epoch |
 | milliseconds | a number with three decimals |
+| decimal | a number with four decimals |
 | host:port | an address, IPv6 in brackets |
 | list | joined by `;`; an array in JSON |
 | text | holds something from the wire, see below |
@@ -169,6 +177,7 @@ One object. Its keys:
 | `totals` | counts over the run, with a count a verdict |
 | `sessions` | an array of objects with the columns of sessions.csv, but `segments`, `resumes` and `findings` are arrays of objects with the columns of those tables |
 | `outside_sessions` | `segments`, `resumes` and `findings` that belong to no session under judgement |
+| `incidents`, `timers`, `shares`, `servers` | arrays of objects with the columns of those tables |
 | `anomalies` | what is odd in the captures, by input and kind, with a count and a few examples |
 
 `forkscope audit --format ndjson` writes an object a resume on a line each, `forkscope events` and

@@ -3,7 +3,10 @@
 use super::{
     Style,
     escape::is_hidden,
-    table::{Column, Findings, Inputs, Resumes, SegmentRow, Segments, Sessions, Table},
+    table::{
+        Column, Findings, Incidents, Inputs, Resumes, SegmentRow, Segments, Servers, Sessions,
+        Shares, Table, Timers,
+    },
     value::Json,
 };
 use crate::{
@@ -218,6 +221,14 @@ impl Serialize for Whole<'_> {
             style,
         });
         map.serialize_entry("outside_sessions", &outside)?;
+        let incidents = list(|| rows::<Incidents>(analysis, Incidents::rows(analysis), style));
+        map.serialize_entry("incidents", &incidents)?;
+        let timers = list(|| rows::<Timers>(analysis, Timers::rows(analysis), style));
+        map.serialize_entry("timers", &timers)?;
+        let shares = list(|| rows::<Shares>(analysis, Shares::rows(analysis), style));
+        map.serialize_entry("shares", &shares)?;
+        let servers = list(|| rows::<Servers>(analysis, Servers::rows(analysis), style));
+        map.serialize_entry("servers", &servers)?;
         let anomalies = list(|| {
             analysis.anomalies.iter().map(|(input, kind, tally)| {
                 let input = analysis.inputs.get(input.0 as usize);

@@ -17,6 +17,7 @@ mod csv;
 pub mod docs;
 pub mod escape;
 mod json;
+mod overview;
 #[cfg(test)]
 mod sample;
 pub mod style;
@@ -31,7 +32,10 @@ pub use value::{Kind, Member, Value};
 
 use crate::model::analysis::Analysis;
 use std::io::{self, Write};
-use table::{Events, Exchanges, Findings, Inputs, Resumes, Segments, Sessions, Table};
+use table::{
+    Events, Exchanges, Findings, Incidents, Inputs, Resumes, Segments, Servers, Sessions, Shares,
+    Table, Timers,
+};
 
 /// A report: bytes made from an analysis.
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +59,10 @@ pub static FOLDER: &[Report] = &[
     table_report::<Findings>("findings.csv"),
     table_report::<Sessions>("sessions.csv"),
     table_report::<Segments>("segments.csv"),
+    table_report::<Incidents>("incidents.csv"),
+    table_report::<Timers>("timers.csv"),
+    table_report::<Shares>("shares.csv"),
+    table_report::<Servers>("servers.csv"),
     table_report::<Inputs>("inputs.csv"),
     JSON,
 ];
@@ -92,7 +100,8 @@ const JSON: Report = Report {
     name: "report",
     file: "report.json",
     about: "Everything but events and exchanges, nested: inputs, totals, every session with its \
-            segments, resumes and findings, and the oddities of the capture.",
+            segments, resumes and findings, incidents, timers, shares and servers, and the oddities \
+            of the capture.",
     write: json::write,
 };
 

@@ -4,8 +4,9 @@ use crate::{
     anomaly::Kind,
     model::{
         analysis::{
-            Analysis, Finding, Input, RequestFates, Resume, SegmentRow, SessionRef, SessionRow,
-            Totals,
+            Analysis, CutBy, Finding, Incident, Input, Proportion, RequestFates, Resume,
+            SegmentRow, ServerRow, SessionRef, SessionRow, Share, ShareBy, Threshold, Timer,
+            TimerKind, Totals,
         },
         event::{Event, Text},
         exchange::{End, EndCause, Exchange, Hole, Media, Part, Request, Response},
@@ -166,12 +167,80 @@ pub(super) fn rich() -> Analysis {
     findings.push(template.clone());
     template.code = "cut-by-timer";
     template.severity = Severity::Info;
+    template.session_id = "".into();
+    template.incarnation = 0;
     template.detail = "6 cuts by the server after 60.0 s".to_owned();
     findings.push(template);
     analysis.findings = findings;
+    overall(&mut analysis);
     analysis.totals.legacy_sessions = 1;
     analysis.totals.sessionless = 4;
     analysis
+}
+
+/// What the run shows as a whole.
+fn overall(analysis: &mut Analysis) {
+    let server = server().unwrap();
+    let proportion = Proportion {
+        share: 0.5,
+        low: 0.0945,
+        high: 0.9055,
+    };
+    for (start, verdicts) in [(30_796, [1, 0, 0, 1, 0, 1, 0, 0, 0]), (70_000, [0; 9])] {
+        analysis.incidents.push(Incident {
+            server: server.clone(),
+            start: time(start),
+            end: time(start + 412),
+            cause: EndCause::ServerRst,
+            segments_cut: 12,
+            sessions: 10,
+            verdicts,
+            lost_requests: verdicts[5],
+        });
+    }
+    for (kind, side, user_agent) in [
+        (TimerKind::Age, CutBy::Server, None),
+        (TimerKind::Silence, CutBy::Proxy, None),
+        (TimerKind::Age, CutBy::Client, Some("node".into())),
+        (TimerKind::Age, CutBy::Client, None),
+    ] {
+        analysis.timers.push(Timer {
+            server: server.clone(),
+            kind,
+            side,
+            user_agent,
+            period: Span::from_secs(60),
+            spread: Span::from_millis(3),
+            cuts: 6,
+            of: 7,
+        });
+    }
+    for by in [
+        ShareBy::Cause(EndCause::ServerRst),
+        ShareBy::Backend("pod-a".into()),
+        ShareBy::Gap(Span::from_millis(-12), Span::from_millis(31_204)),
+    ] {
+        analysis.shares.push(Share {
+            server: server.clone(),
+            by,
+            resumes: 2,
+            forked: 1,
+            proportion,
+        });
+    }
+    analysis.servers.push(ServerRow {
+        server,
+        sessions: 1,
+        verdicts: [1, 0, 0, 1, 0, 1, 0, 0, 0],
+        fork_share: Some(proportion),
+        threshold: Some(Threshold {
+            low: Span::from_millis(28_100),
+            high: Span::from_millis(31_000),
+            misfits: 0,
+            observed: 40,
+        }),
+        gap_loss_correlation: Some(-0.00001),
+    });
 }
 
 fn resume() -> Resume {

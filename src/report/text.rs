@@ -3,6 +3,7 @@
 use super::{
     Style,
     escape::{escape, escape_name_to},
+    overview,
     style::human,
     terminal::{Look, Page, clip, shown},
 };
@@ -68,6 +69,7 @@ impl<'a> Summary<'a> {
         self.write_inputs(page);
         self.write_unread(page);
         self.write_verdicts(page);
+        overview::write(self.analysis, &self.style, page);
         let bad = self.bad_resumes();
         let loose = self.loose_findings();
         self.write_conclusion(page, &bad, &loose);
@@ -499,10 +501,14 @@ impl<'a> Summary<'a> {
         };
         for finding in weighty.iter().take(most) {
             let head = format!("{}: {}", finding.severity.name(), finding.code);
+            // What is on the run has no session.
+            let session = match &*finding.session_id {
+                "" => String::new(),
+                id => format!("session {}, ", shown(id, 20)),
+            };
             let text = format!(
-                "{} (session {}, {}, {})",
+                "{} ({session}{}, {})",
                 escape(&finding.detail),
-                shown(&finding.session_id, 20),
                 self.time(finding.time),
                 self.evidence(finding.place),
             );
@@ -734,12 +740,13 @@ fn listed(counts: &[(u64, &str, &str)]) -> Vec<String> {
 }
 
 /// `1 packet`, `1,204 packets`.
-fn count(number: u64, one: &str, many: &str) -> String {
+pub(super) fn count(number: u64, one: &str, many: &str) -> String {
     let what = if number == 1 { one } else { many };
     format!("{} {what}", grouped(number))
 }
 
-fn grouped(number: u64) -> String {
+/// A number with its thousands apart.
+pub(super) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() + 6);
     for (index, digit) in digits.chars().enumerate() {
@@ -762,7 +769,7 @@ const LOOSE_FINDINGS: usize = 5;
 
 /// Characters shown of an id: a UUID with a time and a nonce behind it fits, so that two ids of one
 /// stream do not look alike.
-const LONG: usize = 64;
+pub(super) const LONG: usize = 64;
 
 /// Oddities that mean something was there and could not be read, and that no count of an input
 /// tells.

@@ -27,6 +27,10 @@ pub enum Value<'a> {
     Time(Timestamp),
     /// A length of time.
     Span(Span),
+    /// A share or a correlation.
+    Decimal(f64),
+    /// A length of time from the first to the second.
+    Spans(Span, Span),
     /// The hash of a payload.
     Hash(PayloadHash),
     /// A word of forkscope's own.
@@ -63,6 +67,8 @@ pub enum Kind {
     Time,
     /// Milliseconds with three decimals.
     Millis,
+    /// A number with four decimals.
+    Decimal,
     /// A hash in hexadecimal.
     Hash,
     /// One of a few words.
@@ -86,6 +92,7 @@ impl Kind {
             Self::Number => "number",
             Self::Time => "time",
             Self::Millis => "milliseconds",
+            Self::Decimal => "decimal",
             Self::Hash => "hexadecimal",
             Self::Word => "word",
             Self::List => "list",
@@ -106,10 +113,15 @@ impl Value<'_> {
             Self::Number(_) => Kind::Number,
             Self::Time(_) => Kind::Time,
             Self::Span(_) => Kind::Millis,
+            Self::Decimal(_) => Kind::Decimal,
             Self::Hash(_) => Kind::Hash,
             Self::Word(_) => Kind::Word,
             Self::Words(_) | Self::Names(_) => Kind::List,
-            Self::Text(_) | Self::Members(..) | Self::Hosts(..) | Self::Filter(_) => Kind::Text,
+            Self::Text(_)
+            | Self::Members(..)
+            | Self::Hosts(..)
+            | Self::Filter(_)
+            | Self::Spans(..) => Kind::Text,
             Self::File(_) => Kind::File,
             Self::Endpoint(_) => Kind::Endpoint,
         })
@@ -120,7 +132,12 @@ impl Value<'_> {
         match self {
             // Standard input is named `-` and stays so.
             Self::File(name) => *name != "-",
-            Self::Text(_) | Self::Members(..) | Self::Endpoint(_) | Self::Hosts(..) => true,
+            // Of lengths of time one may be negative, and two are no number.
+            Self::Text(_)
+            | Self::Members(..)
+            | Self::Endpoint(_)
+            | Self::Hosts(..)
+            | Self::Spans(..) => true,
             _ => false,
         }
     }
@@ -136,6 +153,16 @@ impl Value<'_> {
             }
             Self::Time(time) => style.time.write(time, out),
             Self::Span(span) => write_millis(span, out),
+            Self::Decimal(number) => {
+                // Nothing is less than nothing.
+                let number = if number.abs() < 5e-5 { 0.0 } else { number };
+                let _ = write!(out, "{number:.4}");
+            }
+            Self::Spans(from, to) => {
+                write_millis(from, out);
+                out.push_str(" to ");
+                write_millis(to, out);
+            }
             Self::Hash(hash) => {
                 let _ = write!(out, "{:032x}", hash.0);
             }
@@ -248,7 +275,7 @@ impl Serialize for Json<'_> {
                 let mut text = String::with_capacity(32);
                 value.write_raw(&self.style, &mut text);
                 let number = match value {
-                    Value::Span(_) => true,
+                    Value::Span(_) | Value::Decimal(_) => true,
                     Value::Time(_) => self.style.time == super::TimeFormat::Epoch,
                     _ => false,
                 };

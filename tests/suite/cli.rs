@@ -1,6 +1,7 @@
 //! The binary as a user runs it: exit codes, streams, files, headers.
 
 use std::{
+    collections::BTreeMap,
     fs,
     path::Path,
     process::{Command, Output, Stdio},
@@ -58,6 +59,7 @@ fn wrong_usage_exits_2_and_writes_nothing_to_stdout() {
         &["audit", "--memory", "lots", "x.pcap"],
         &["audit", "--server", "host:port", "x.pcap"],
         &["audit", "--fail-on", "rain", "x.pcap"],
+        &["audit", "--window", "soon", "x.pcap"],
         &["audit", "--format", "xml", "x.pcap"],
         &["audit", "--events", "x.pcap"],
         &["events", "--format", "json", "x.pcap"],
@@ -86,6 +88,7 @@ fn help_shows_examples_and_every_option() {
         "--server",
         "--all-sse",
         "--events",
+        "--window",
         "--require-sessions",
         "--time",
         "-j, --jobs",
@@ -145,20 +148,28 @@ fn writes_every_report_with_the_columns_of_the_contract() {
     let expected = [
         "events.csv",
         "findings.csv",
+        "incidents.csv",
         "inputs.csv",
         "report.json",
         "resumes.csv",
         "segments.csv",
+        "servers.csv",
         "sessions.csv",
+        "shares.csv",
+        "timers.csv",
     ];
     assert_eq!(names, expected);
     for (name, columns) in [
         ("events.csv", EVENTS),
         ("findings.csv", FINDINGS),
+        ("incidents.csv", INCIDENTS),
         ("inputs.csv", INPUTS),
         ("resumes.csv", RESUMES),
         ("segments.csv", SEGMENTS),
+        ("servers.csv", SERVERS),
         ("sessions.csv", SESSIONS),
+        ("shares.csv", SHARES),
+        ("timers.csv", TIMERS),
     ] {
         let text = fs::read_to_string(reports.join(name)).unwrap();
         assert_eq!(header(&text), columns, "{name}");
@@ -166,8 +177,65 @@ fn writes_every_report_with_the_columns_of_the_contract() {
     let json = fs::read_to_string(reports.join("report.json")).unwrap();
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(json["schema_version"], "1");
-    for key in ["inputs", "sessions", "anomalies"] {
+    for key in [
+        "inputs",
+        "sessions",
+        "incidents",
+        "timers",
+        "shares",
+        "servers",
+        "anomalies",
+    ] {
         assert!(json[key].is_array(), "{key}");
+    }
+}
+
+/// Neither threads nor the order in which inputs are named change a byte of any report.
+#[test]
+fn every_report_is_the_same_with_other_threads_and_in_another_order() {
+    let real = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/real");
+    let inputs: Vec<String> = [
+        "ts15.pcap.gz",
+        "ts11.pcap",
+        "tsfmt_merged.pcapng",
+        "slim_har03_browser_fork.devtools.har",
+        "pv_rotated_0.pcap",
+        "pv_rotated_1.pcap",
+    ]
+    .iter()
+    .map(|name| real.join(name).to_str().unwrap().to_owned())
+    .collect();
+    let reports = |jobs: &str, inputs: &[String]| -> BTreeMap<String, Vec<u8>> {
+        let folder = TempDir::new().unwrap();
+        let out = folder.path().to_str().unwrap();
+        let mut arguments = vec!["audit", "-q", "--events", "--fail-on", "never", "-j", jobs];
+        arguments.extend(["-o", out]);
+        arguments.extend(inputs.iter().map(String::as_str));
+        let output = run(&arguments);
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        fs::read_dir(folder.path())
+            .unwrap()
+            .map(|entry| {
+                let path = entry.unwrap().path();
+                let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+                (name, fs::read(path).unwrap())
+            })
+            .collect()
+    };
+    let want = reports("1", &inputs);
+    for name in ["incidents.csv", "timers.csv", "shares.csv", "servers.csv"] {
+        let lines = want[name].iter().filter(|byte| **byte == b'\n').count();
+        assert!(lines > 1, "nothing to compare in {name}");
+    }
+    let mut turned = inputs.clone();
+    turned.rotate_left(2);
+    turned.reverse();
+    for (jobs, inputs) in [("8", &inputs), ("8", &turned), ("1", &turned)] {
+        let got = reports(jobs, inputs);
+        assert!(got.keys().eq(want.keys()));
+        for (name, bytes) in &got {
+            assert!(*bytes == want[name], "{name} differs with -j {jobs}");
+        }
     }
 }
 
@@ -435,6 +503,17 @@ const SESSIONS: &str = "session_id,incarnation,service,client,protocol_version,c
 const SEGMENTS: &str = "session_id,incarnation,stream,segment,client,server,backend,method,\
     status,last_event_id,open_time,first_event_time,last_event_time,end_time,end_cause,events,\
     first_event_id,last_id,bytes,partial_event_bytes,holes,input,tcp_stream,frame,end_frame";
+
+const INCIDENTS: &str = "incident,server,start_time,end_time,cause,segments_cut,sessions,resumes,\
+    continued,empty,replayed,lossy,ignored,forked,rejected,failed,indeterminate,lost_requests";
+
+const TIMERS: &str = "server,kind,side,period_ms,spread_ms,cuts,cuts_share";
+
+const SHARES: &str = "server,by,value,resumes,forked,share,share_low,share_high";
+
+const SERVERS: &str = "server,sessions,resumes,continued,empty,replayed,lossy,ignored,forked,\
+    rejected,failed,indeterminate,fork_share,fork_share_low,fork_share_high,threshold_ms,\
+    threshold_low_ms,threshold_high_ms,threshold_misfits,gap_loss_correlation";
 
 const INPUTS: &str = "input,format,link_types,packets,bytes,first_time,last_time,\
     tcp_connections,http_exchanges,sse_events,sessions,resumes,sessionless,legacy_sessions,\

@@ -3,18 +3,26 @@
 mod events;
 mod exchanges;
 mod findings;
+mod incidents;
 mod inputs;
 mod resumes;
 mod segments;
+mod servers;
 mod sessions;
+mod shares;
+mod timers;
 
 pub use events::{EventRow, Events};
 pub use exchanges::{ExchangeRow, Exchanges};
 pub use findings::Findings;
+pub use incidents::{IncidentRow, Incidents};
 pub use inputs::Inputs;
 pub use resumes::Resumes;
 pub use segments::{SegmentRow, Segments};
+pub use servers::Servers;
 pub use sessions::Sessions;
+pub use shares::Shares;
+pub use timers::Timers;
 
 use super::value::{Kind, Value};
 use crate::model::{analysis::Analysis, place::Place};
@@ -129,6 +137,10 @@ mod tests {
         check::<Findings>();
         check::<Sessions>();
         check::<Segments>();
+        check::<Incidents>();
+        check::<Timers>();
+        check::<Shares>();
+        check::<Servers>();
         check::<Inputs>();
         check::<Events>();
         check::<Exchanges>();

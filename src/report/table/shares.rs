@@ -1,0 +1,64 @@
+//! `shares.csv`.
+
+use super::{Column, Table, column};
+use crate::{
+    model::analysis::{Analysis, Share, ShareBy},
+    report::value::Value,
+};
+
+/// How often resumes fork, by what they have in common.
+#[derive(Clone, Copy, Debug)]
+pub struct Shares;
+
+impl Table for Shares {
+    type Row<'a> = &'a Share;
+    const NAME: &'static str = "shares";
+    const ABOUT: &'static str = "How many resumes of each server forked: a row a cause of the cut, a row a backend \
+                                 that answered, a row a quarter of the gaps. Resumes that failed or could not be \
+                                 decided are not counted.";
+    const COLUMNS: &'static [Column<Self>] = &[
+        column!("server", Endpoint, "The server.", |_, r| (&r.server).into()),
+        column!(
+            "by",
+            Word,
+            "What the resumes have in common: `cause`, `backend` or `gap`.",
+            |_, r| Value::Word(r.by.name())
+        ),
+        column!(
+            "value",
+            Text,
+            "The cause (`disconnect_cause` in resumes.csv), the backend that answered, or the shortest and the \
+             longest gap in milliseconds (`12.000 to 950.250`).",
+            |_, r| match &r.by {
+                ShareBy::Cause(cause) => Value::Text(cause.name()),
+                ShareBy::Backend(backend) => Value::Text(backend),
+                ShareBy::Gap(from, to) => Value::Spans(*from, *to),
+            }
+        ),
+        column!("resumes", Number, "How many there are.", |_, r| r
+            .resumes
+            .into()),
+        column!("forked", Number, "How many of them forked.", |_, r| r
+            .forked
+            .into()),
+        column!("share", Decimal, "Their share, from 0 to 1.", |_, r| {
+            Value::Decimal(r.proportion.share)
+        }),
+        column!(
+            "share_low",
+            Decimal,
+            "Lower end of the share's 95 % Wilson interval.",
+            |_, r| Value::Decimal(r.proportion.low)
+        ),
+        column!(
+            "share_high",
+            Decimal,
+            "Upper end of the share's 95 % Wilson interval.",
+            |_, r| Value::Decimal(r.proportion.high)
+        ),
+    ];
+
+    fn rows(analysis: &Analysis) -> impl Iterator<Item = Self::Row<'_>> {
+        analysis.shares.iter()
+    }
+}
