@@ -37,6 +37,7 @@ mod cross_session_delivery;
 mod cursor_dropped;
 mod cursor_ignored;
 mod cursor_refused;
+mod cut_by_timer;
 mod event_id_reused;
 mod foreign_cursor;
 mod ids_skipped;
@@ -81,10 +82,6 @@ enum Check {
     /// At one session.
     Session(fn(&SessionCase, &mut Findings<'_>)),
     /// At the whole run.
-    #[expect(
-        dead_code,
-        reason = "for rules about servers, which no session shows alone"
-    )]
     Run(fn(&RunCase, &mut Findings<'_>)),
 }
 
@@ -128,6 +125,7 @@ pub static ALL: &[&Rule] = &[
     &progress_stalled::RULE,
     &cursor_dropped::RULE,
     &retry_ignored::RULE,
+    &cut_by_timer::RULE,
 ];
 
 /// The finding named `code`.
