@@ -4,14 +4,14 @@ use crate::talk::{
     expect::{self, essence, failures, fingerprint, for_har},
     impair::{any, impair},
     model::Talk,
-    parse::parse,
+    parse::{duration, parse},
     render_har,
     render_pcap::{Link, Pcap, render},
     render_pcapng,
     tcp::{Packet, packets},
 };
 use forkscope::{
-    model::{analysis::Analysis, verdict::Verdict},
+    model::{analysis::Analysis, time::Span, verdict::Verdict},
     pipeline::{Options, Progress, run},
 };
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
@@ -126,7 +126,22 @@ fn packets_missing_from_the_capture_accuse_nobody() {
         for lost in data.iter().step_by(step) {
             let mut some = clean.clone();
             some.remove(*lost);
-            for got in &audit(talk, &pcap(talk, &some)).resumes {
+            let torn = audit(talk, &pcap(talk, &some));
+            for (what, had, has) in [
+                ("incidents", whole.incidents.len(), torn.incidents.len()),
+                ("timers", whole.timers.len(), torn.timers.len()),
+                ("thresholds", thresholds(&whole), thresholds(&torn)),
+            ] {
+                if had == 0 && has > 0 {
+                    let _ = writeln!(
+                        bad,
+                        "{}: without frame {}: {has} {what}",
+                        talk.name,
+                        lost + 1
+                    );
+                }
+            }
+            for got in &torn.resumes {
                 judged += 1;
                 let want = whole.resumes.iter().find(|r| {
                     r.resume_time == got.resume_time
@@ -310,6 +325,10 @@ pub(crate) fn audit(talk: &Talk, capture: &[u8]) -> Analysis {
             "incarnation-header" => options.incarnation_header = Some(value.clone()),
             "backend-header" => options.backend_headers.push(value.clone()),
             "all-sse" => options.all_sse = true,
+            "window" => {
+                let micros = duration(value).unwrap_or_else(|e| panic!("{}: {e}", talk.name));
+                options.window = Span::from_nanos(micros * 1_000);
+            }
             other => panic!("{}: no option {other}", talk.name),
         }
     }
@@ -321,6 +340,11 @@ pub(crate) fn audit(talk: &Talk, capture: &[u8]) -> Analysis {
         analysis.inputs
     );
     analysis
+}
+
+fn thresholds(analysis: &Analysis) -> usize {
+    let servers = analysis.servers.iter();
+    servers.filter(|row| row.threshold.is_some()).count()
 }
 
 fn essences(analysis: &Analysis) -> Vec<String> {

@@ -1,9 +1,11 @@
 //! What a talk expects, and how an analysis is held against it.
 
-use super::model::uuid;
+use super::{model::uuid, parse::duration};
 use forkscope::model::{
-    analysis::{Analysis, Resume},
-    verdict::Severity,
+    analysis::{Analysis, Incident, Resume, ServerRow, Timer},
+    flow::Endpoint,
+    time::Span,
+    verdict::{Severity, Verdict},
 };
 use std::{collections::BTreeSet, fmt::Write};
 
@@ -22,6 +24,31 @@ pub(crate) enum Expectation {
         cause: Option<String>,
         cursor: Option<String>,
         session: Option<String>,
+        /// The number of its incident; `None` for none.
+        incident: Option<Option<u32>>,
+    },
+    Incidents(usize),
+    Incident {
+        number: usize,
+        /// What is counted, and how many.
+        counts: Vec<(String, u32)>,
+        cause: Option<String>,
+        server: Option<String>,
+    },
+    /// No server, or this one, has a threshold.
+    NoThreshold(Option<String>),
+    Threshold {
+        server: String,
+        /// Microseconds that the bracket lies in.
+        between: (i64, i64),
+        misfits: u32,
+    },
+    Timers(usize),
+    Timer {
+        kind: String,
+        side: String,
+        /// Microseconds.
+        period: i64,
     },
     Resumes(usize),
     Sessions(usize),
@@ -45,6 +72,30 @@ impl Expectation {
         Ok(match words.as_slice() {
             ["sessions", n] => Self::Sessions(number(n)?),
             ["resumes", n] => Self::Resumes(number(n)?),
+            ["incidents", n] => Self::Incidents(number(n)?),
+            ["incident", n, rest @ ..] => Self::incident(number(n)?, rest)?,
+            ["no", "threshold"] => Self::NoThreshold(None),
+            ["no", "threshold", server] => Self::NoThreshold(Some((*server).to_owned())),
+            ["threshold", server, "between", low, high, rest @ ..] => Self::Threshold {
+                server: (*server).to_owned(),
+                between: (duration(low)?, duration(high)?),
+                misfits: match rest {
+                    [] => 0,
+                    ["misfits", n] => small(n)?,
+                    _ => return Err(format!("{rest:?}: misfits N")),
+                },
+            },
+            ["timers", n] => Self::Timers(number(n)?),
+            ["timer", kind @ ("age" | "silence"), period, "by", side] => {
+                if !["server", "proxy", "client"].contains(side) {
+                    return Err(format!("{side:?}: server, proxy or client"));
+                }
+                Self::Timer {
+                    kind: (*kind).to_owned(),
+                    side: (*side).to_owned(),
+                    period: duration(period)?,
+                }
+            }
             [what @ ("sessionless" | "legacy" | "refused"), n] => {
                 Self::Total((*what).to_owned(), number(n)? as u64)
             }
@@ -72,15 +123,15 @@ impl Expectation {
                 let alternatives =
                     |text: &str| text.split('|').map(str::to_owned).collect::<Vec<_>>();
                 let verdicts = alternatives(verdict);
-                if let Some(wrong) = verdicts.iter().find(|v| {
-                    !forkscope::model::verdict::Verdict::ALL
-                        .iter()
-                        .any(|known| known.name() == *v)
-                }) {
+                if let Some(wrong) = verdicts
+                    .iter()
+                    .find(|v| !Verdict::ALL.iter().any(|known| known.name() == *v))
+                {
                     return Err(format!("{wrong:?} is no verdict"));
                 }
                 let (mut confidences, mut codes, mut not_codes) = (vec![], vec![], vec![]);
                 let (mut first, mut cause, mut cursor, mut session) = (None, None, None, None);
+                let mut incident = None;
                 let mut rest = rest.iter();
                 while let Some(word) = rest.next() {
                     let mut value = || {
@@ -93,6 +144,11 @@ impl Expectation {
                         "cause" => cause = Some(value()?),
                         "cursor" => cursor = Some(event_id(&value()?)),
                         "session" => session = Some(uuid(&value()?)),
+                        "incident" => {
+                            let number = value()?;
+                            let none = number == "-";
+                            incident = Some((!none).then(|| small(&number)).transpose()?);
+                        }
                         _ if ["high", "medium", "low"]
                             .contains(&word.split('|').next().unwrap()) =>
                         {
@@ -114,9 +170,36 @@ impl Expectation {
                     cause,
                     cursor,
                     session,
+                    incident,
                 }
             }
             _ => return Err(format!("cannot expect {words:?}")),
+        })
+    }
+
+    fn incident(number: usize, words: &[&str]) -> Result<Self, String> {
+        let (mut counts, mut cause, mut server) = (Vec::new(), None, None);
+        for pair in words.chunks(2) {
+            let [key, value] = pair else {
+                return Err(format!("{pair:?}: how many, or which?"));
+            };
+            match *key {
+                "cause" => cause = Some((*value).to_owned()),
+                "server" => server = Some((*value).to_owned()),
+                "sessions" | "segments" | "resumes" | "lost" => {
+                    counts.push(((*key).to_owned(), small(value)?));
+                }
+                verdict if Verdict::ALL.iter().any(|known| known.name() == verdict) => {
+                    counts.push((verdict.to_owned(), small(value)?));
+                }
+                other => return Err(format!("{other:?} is nothing that an incident has")),
+            }
+        }
+        Ok(Self::Incident {
+            number,
+            counts,
+            cause,
+            server,
         })
     }
 
@@ -131,6 +214,72 @@ impl Expectation {
             }
             Self::Resumes(want) => (analysis.resumes.len() != *want)
                 .then(|| format!("{} resumes, want {want}", analysis.resumes.len())),
+            Self::Incidents(want) => {
+                let got: Vec<String> = analysis.incidents.iter().map(show_incident).collect();
+                (got.len() != *want).then(|| format!("incidents {got:#?}, want {want}"))
+            }
+            Self::Incident {
+                number,
+                counts,
+                cause,
+                server,
+            } => {
+                let Some(got) = analysis.incidents.get(number - 1) else {
+                    return Some(format!("incident {number} not reported"));
+                };
+                let right = counts
+                    .iter()
+                    .all(|(what, want)| counted(got, what) == Some(*want))
+                    && server
+                        .as_ref()
+                        .is_none_or(|want| is_server(&got.server, want, packets))
+                    && cause
+                        .as_ref()
+                        .is_none_or(|want| !packets || got.cause.name() == want);
+                (!right)
+                    .then(|| format!("incident {number}: {}, want {self:?}", show_incident(got)))
+            }
+            Self::NoThreshold(server) => analysis
+                .servers
+                .iter()
+                .filter(|row| {
+                    let want = server.as_ref();
+                    want.is_none_or(|want| is_server(&row.server, want, packets))
+                })
+                .find(|row| row.threshold.is_some())
+                .map(|row| format!("has a threshold: {}", show_threshold(row))),
+            Self::Threshold {
+                server,
+                between: (low, high),
+                misfits,
+            } => {
+                let row = analysis
+                    .servers
+                    .iter()
+                    .find(|row| is_server(&row.server, server, packets));
+                let micros = |span: Span| span.nanos() / 1_000;
+                let right = row.and_then(|row| row.threshold).is_some_and(|got| {
+                    got.misfits == *misfits && micros(got.low) >= *low && micros(got.high) <= *high
+                });
+                (!right).then(|| {
+                    let got = row.map_or("none".to_owned(), show_threshold);
+                    format!("threshold {got}, want {self:?}")
+                })
+            }
+            Self::Timers(want) => {
+                let got: Vec<String> = analysis.timers.iter().map(show_timer).collect();
+                (got.len() != *want).then(|| format!("timers {got:?}, want {want}"))
+            }
+            Self::Timer { kind, side, period } => {
+                let found = analysis.timers.iter().any(|got| {
+                    let off = (got.period.nanos() / 1_000 - period).abs();
+                    got.kind.name() == kind && got.side.name() == side && off <= period / 50
+                });
+                (!found).then(|| {
+                    let got: Vec<String> = analysis.timers.iter().map(show_timer).collect();
+                    format!("timers {got:?}, want {self:?}")
+                })
+            }
             Self::Total(what, want) => {
                 let got = match what.as_str() {
                     "sessionless" => analysis.totals.sessionless,
@@ -202,6 +351,7 @@ impl Expectation {
             cause,
             cursor,
             session,
+            incident,
             ..
         } = self
         else {
@@ -264,6 +414,10 @@ impl Expectation {
         if let Some(want) = session {
             hold("session", &got.session_id, want, *got.session_id == **want);
         }
+        if let Some(want) = incident {
+            let (is, should) = (format!("{:?}", got.incident), format!("{want:?}"));
+            hold("incident", &is, &should, got.incident == *want);
+        }
         bad
     }
 }
@@ -287,6 +441,10 @@ pub(crate) fn for_har(talk: &super::model::Talk) -> Vec<Expectation> {
         Expectation::Sessions(_) => Some("sessions".to_owned()),
         Expectation::Resumes(_) => Some("resumes".to_owned()),
         Expectation::Total(what, _) => Some(what.clone()),
+        Expectation::Incidents(_) => Some("incidents".to_owned()),
+        Expectation::Incident { number, .. } => Some(format!("incident {number}")),
+        Expectation::NoThreshold(_) | Expectation::Threshold { .. } => Some("threshold".to_owned()),
+        Expectation::Timers(_) | Expectation::Timer { .. } => Some("timers".to_owned()),
         Expectation::NoneAboveInfo | Expectation::Only(_) => Some("findings".to_owned()),
         Expectation::Finding { code, .. } | Expectation::NoFinding(code) => Some(code.clone()),
     };
@@ -348,8 +506,83 @@ pub(crate) fn fingerprint(analysis: &Analysis) -> String {
             f.detail
         );
     }
+    for incident in &analysis.incidents {
+        let _ = writeln!(text, "incident {}", show_incident(incident));
+    }
+    for row in analysis
+        .servers
+        .iter()
+        .filter(|row| row.threshold.is_some())
+    {
+        let _ = writeln!(text, "threshold {}", show_threshold(row));
+    }
+    for timer in &analysis.timers {
+        let _ = writeln!(text, "timer {}", show_timer(timer));
+    }
+    for share in &analysis.shares {
+        let _ = writeln!(text, "share {share:?}");
+    }
+    for server in &analysis.servers {
+        let _ = writeln!(text, "server {server:?}");
+    }
     let _ = writeln!(text, "{:?}", analysis.totals);
     text
+}
+
+/// Whether a server is the one a talk means. A HAR has its address, and the port of the URL.
+fn is_server(server: &Endpoint, want: &str, packets: bool) -> bool {
+    if packets {
+        server.to_string() == want
+    } else {
+        want.rsplit_once(':')
+            .is_some_and(|(host, _)| server.host() == host)
+    }
+}
+
+/// What an incident has of something that is counted.
+fn counted(incident: &Incident, what: &str) -> Option<u32> {
+    match what {
+        "sessions" => Some(incident.sessions),
+        "segments" => Some(incident.segments_cut),
+        "lost" => Some(incident.lost_requests),
+        "resumes" => Some(incident.verdicts.iter().sum()),
+        verdict => {
+            let verdict = Verdict::ALL.iter().find(|known| known.name() == verdict)?;
+            Some(incident.verdicts[verdict.index()])
+        }
+    }
+}
+
+fn show_incident(incident: &Incident) -> String {
+    format!(
+        "{} at {:?} to {:?} {}: {} of {} sessions, {:?}, lost {}",
+        incident.server,
+        incident.start,
+        incident.end,
+        incident.cause.name(),
+        incident.segments_cut,
+        incident.sessions,
+        incident.verdicts,
+        incident.lost_requests
+    )
+}
+
+fn show_threshold(row: &ServerRow) -> String {
+    format!("{} {:?}", row.server, row.threshold)
+}
+
+fn show_timer(timer: &Timer) -> String {
+    format!(
+        "{} {} {} {:?}: {:?} within {:?}, {} of {}",
+        timer.server,
+        timer.side.name(),
+        timer.kind.name(),
+        timer.user_agent,
+        timer.period,
+        timer.spread,
+        timer.cuts,
+        timer.of
+    )
 }
 
 /// What no ill treatment of packets may change of a resume.
@@ -384,6 +617,10 @@ pub(crate) fn event_id(word: &str) -> String {
 }
 
 fn number(word: &str) -> Result<usize, String> {
+    word.parse().map_err(|_| format!("{word:?} is no number"))
+}
+
+fn small(word: &str) -> Result<u32, String> {
     word.parse().map_err(|_| format!("{word:?} is no number"))
 }
 

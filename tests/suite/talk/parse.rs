@@ -480,7 +480,7 @@ fn header(text: &str) -> Result<(String, String), String> {
 }
 
 /// `1.5s` or `300ms`, in microseconds.
-fn duration(text: &str) -> Result<i64, String> {
+pub(crate) fn duration(text: &str) -> Result<i64, String> {
     let bad = || format!("{text:?} is no time: 1.5s or 300ms");
     let (digits, unit) = match text.strip_suffix("ms") {
         Some(digits) => (digits, 1e3),
