@@ -114,6 +114,7 @@ pub(super) fn resume(frame: &Frame<'_>) -> ResumeCase {
         ids_vanished: decision.ids_vanished,
         foreign_cursor: decision.foreign_cursor,
         others_lost_too: false,
+        beyond_lifetime: false,
     }
 }
 

@@ -92,7 +92,7 @@ fn check(case: &SessionCase, out: &mut Findings<'_>) {
                 "served after it was refused or deleted, with a log that is not its own".to_owned(),
             ),
             _ => {
-                let confidence = if resume.others_lost_too {
+                let confidence = if resume.others_lost_too || resume.beyond_lifetime {
                     Confidence::High
                 } else {
                     Confidence::Medium

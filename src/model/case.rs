@@ -110,6 +110,8 @@ pub struct ResumeCase {
     pub foreign_cursor: bool,
     /// Whether other streams or sessions of the server lost their log as well.
     pub others_lost_too: bool,
+    /// Whether a fork came after the client was away longer than the server's sessions live.
+    pub beyond_lifetime: bool,
 }
 
 impl ResumeCase {

@@ -16,10 +16,12 @@ use crate::model::{
     analysis::{Incident, Resume, ServerRow, Share, Timer},
     case::RunCase,
     exchange::Exchange,
+    flow::Endpoint,
     session::Grouping,
     time::Span,
 };
 use cut::Servers;
+use std::collections::BTreeMap;
 
 /// What a run shows beyond its sessions.
 #[derive(Debug, Default)]
@@ -63,17 +65,42 @@ pub fn look(
     let resumes = share::by_server(judged, addresses.len(), &number);
     let mut observations = threshold::observations(judged, &incidents, &number);
     let (timers, timer_cases) = timer::timers(&cuts, &addresses, exchanges);
+    let shares = addresses
+        .iter()
+        .zip(&resumes)
+        .flat_map(|(server, resumes)| share::shares(server, resumes))
+        .collect();
+    let servers = share::rows(&servers, grouping, exchanges, &resumes, &mut observations);
+    mark_beyond_lifetime(judged, &servers);
     Overall {
-        shares: addresses
-            .iter()
-            .zip(&resumes)
-            .flat_map(|(server, resumes)| share::shares(server, resumes))
-            .collect(),
-        servers: share::rows(&servers, grouping, exchanges, &resumes, &mut observations),
+        shares,
+        servers,
         incidents,
         timers,
         case: RunCase {
             timers: timer_cases,
         },
+    }
+}
+
+/// A new log under an old id is likelier a lost session when the client stayed away longer than the
+/// server's sessions live.
+fn mark_beyond_lifetime(judged: &mut [Judged], servers: &[ServerRow]) {
+    let lifetimes: BTreeMap<&Endpoint, Span> = servers
+        .iter()
+        .filter_map(|row| Some((&row.server, row.threshold?.high)))
+        .collect();
+    let cases = judged
+        .iter_mut()
+        .flat_map(|session| &mut session.case.resumes);
+    for case in cases.filter(|case| case.fork.is_some()) {
+        let lifetime = case
+            .row
+            .server
+            .as_ref()
+            .and_then(|server| lifetimes.get(server));
+        case.beyond_lifetime = lifetime
+            .zip(case.row.gap)
+            .is_some_and(|(&lifetime, gap)| gap >= lifetime);
     }
 }

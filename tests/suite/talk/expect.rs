@@ -311,7 +311,9 @@ impl Expectation {
                     f.code == code
                         && severity.as_ref().is_none_or(|s| f.severity.name() == s)
                         && word.as_ref().is_none_or(|w| {
-                            f.evidence.contains(w.as_str()) || f.detail.contains(w.as_str())
+                            f.confidence.name() == w
+                                || f.evidence.contains(w.as_str())
+                                || f.detail.contains(w.as_str())
                         })
                 });
                 (!found).then(|| {
