@@ -138,7 +138,11 @@ impl<'a> Bench<'a> {
     fn by_status(&self, exchange: &Exchange) -> Option<(Verdict, Confidence, &'static str)> {
         use Confidence::{High, Low, Medium};
         use Verdict::{Failed, Indeterminate, Rejected};
-        let Some(response) = &exchange.response else {
+        let Some(response) = exchange
+            .response
+            .as_ref()
+            .filter(|_| !exchange.is_doubtful())
+        else {
             return Some(match exchange.end.cause {
                 _ if exchange.has_hole(Part::ResponseHead) || self.has_stray_answer(exchange) => (
                     Indeterminate,
