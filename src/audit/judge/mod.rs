@@ -265,6 +265,19 @@ impl<'a> Bench<'a> {
                 },
             );
         }
+        let before = resumption
+            .cursor
+            .and_then(|place| self.session.exchange(place.segment, self.exchanges));
+        let nameless = before
+            .into_iter()
+            .chain([exchange])
+            .any(|exchange| self.ledger.hides_backend(exchange));
+        if decision.verdict == Verdict::Continued && nameless {
+            lower(
+                Confidence::Medium,
+                "which backend served the stream is not in the capture",
+            );
+        }
         // What would have told otherwise may be missing elsewhere in the session.
         if self.gaps.any() && matches!(decision.verdict, Verdict::Continued | Verdict::Empty) {
             lower(
