@@ -71,6 +71,16 @@ impl Backends {
         self.numbers.get(name).copied()
     }
 
+    /// Whether backends keep logs of their own, and which of them answered an exchange is not known.
+    #[must_use]
+    pub fn hides(&self, exchange: &Exchange) -> bool {
+        let named = exchange
+            .response
+            .as_ref()
+            .is_some_and(|r| r.backend.is_some());
+        !self.own.is_empty() && !named
+    }
+
     /// Whether two backends are known to keep two logs.
     #[must_use]
     pub fn apart(&self, a: Option<u32>, b: Option<u32>) -> bool {

@@ -3,6 +3,7 @@
 
 use super::{
     ledger::Ledger,
+    owed::Gaps,
     request::{self, Fate, Reply, Request},
     sighting::{Scope, Seen},
     survey::Survey,
@@ -31,6 +32,8 @@ pub(super) struct Bill<'w, 'a> {
     pub(super) ledger: &'w Ledger<'a>,
     /// Its newest incarnation.
     pub(super) latest: u32,
+    /// What the capture lacks of it.
+    pub(super) gaps: &'w Gaps,
 }
 
 impl<'a> Bill<'_, 'a> {
@@ -224,6 +227,12 @@ impl<'a> Bill<'_, 'a> {
                     continue;
                 }
                 let asked = self.asked(resumption.stream, id);
+                // It may have reached the client under another id where the capture does not show it.
+                let ever = Timestamp::from_nanos(i64::MIN);
+                let since = asked.map_or(ever, |(_, request)| request.time);
+                if self.gaps.between(since, Timestamp::from_nanos(i64::MAX)) {
+                    continue;
+                }
                 dropped.push(DroppedResult {
                     rpc_id: id.to_owned(),
                     method: asked.map(|(_, request)| request.method.to_owned()),

@@ -437,6 +437,12 @@ impl<'a> Ledger<'a> {
         self.backends.log_of(exchange)
     }
 
+    /// Whether backends keep logs of their own, and which of them answered is not known.
+    #[must_use]
+    pub fn hides_backend(&self, exchange: &Exchange) -> bool {
+        self.backends.hides(exchange)
+    }
+
     /// Whether two backends are known to keep two logs.
     #[must_use]
     pub fn apart(&self, a: Option<u32>, b: Option<u32>) -> bool {

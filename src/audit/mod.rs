@@ -109,6 +109,9 @@ struct Services {
     of_session: Vec<u32>,
     /// Whether every exchange of a service was seen whole: no hole, no lost head.
     whole: Vec<bool>,
+    /// Whether an exchange of no session has a hole: which service it was for, or what else was in it,
+    /// is not known.
+    torn_elsewhere: bool,
     /// While responses came whose request head is missing, and with it the service it addressed: by
     /// client and the session that they name themselves.
     headless: Headless,
@@ -154,6 +157,7 @@ impl Services {
         Self {
             of_session,
             whole,
+            torn_elsewhere: torn_elsewhere(sessions, exchanges),
             headless: headless(exchanges),
             history,
             no_history: History::default(),
@@ -161,7 +165,9 @@ impl Services {
     }
 
     fn is_whole(&self, service: u32) -> bool {
-        self.headless.is_empty() && self.whole.get(service as usize).copied().unwrap_or(false)
+        self.headless.is_empty()
+            && !self.torn_elsewhere
+            && self.whole.get(service as usize).copied().unwrap_or(false)
     }
 
     fn gaps(&self, session: &Session, exchanges: &[Exchange]) -> Gaps {
@@ -232,6 +238,20 @@ fn story(session: &Session, exchanges: &[Exchange]) -> Story {
             .map(|exchange| (exchange.time(), exchange.end.time))
             .collect(),
     }
+}
+
+fn torn_elsewhere(sessions: &[Session], exchanges: &[Exchange]) -> bool {
+    let mut outside = vec![true; exchanges.len()];
+    for &number in sessions.iter().flat_map(|session| &session.exchanges) {
+        if let Some(outside) = outside.get_mut(number as usize) {
+            *outside = false;
+        }
+    }
+    let torn = |exchange: &Exchange| exchange.has_hole(Part::ResponseHead);
+    exchanges
+        .iter()
+        .zip(outside)
+        .any(|(exchange, outside)| outside && torn(exchange))
 }
 
 fn headless(exchanges: &[Exchange]) -> Headless {

@@ -12,7 +12,9 @@ use std::sync::Arc;
 pub struct Gaps {
     /// Where bytes of its exchanges are missing. Without its head all of a response is.
     own: Spans,
-    /// Those of them that lie in GETs, where any message of the session may come.
+    /// Requests whose response's head is missing.
+    unanswered: Spans,
+    /// Holes that lie in GETs, where any message of the session may come.
     gets: Spans,
     /// GETs whose response's head is missing: they may have opened a stream.
     hidden: Spans,
@@ -25,19 +27,24 @@ impl Gaps {
     /// What a session lacks, by its exchanges and by the responses without request that may be its.
     #[must_use]
     pub fn of<'a>(exchanges: impl Iterator<Item = &'a Exchange>, headless: Vec<Spans>) -> Self {
-        let (mut own, mut gets, mut hidden) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut own, mut gets) = (Vec::new(), Vec::new());
+        let (mut unanswered, mut hidden) = (Vec::new(), Vec::new());
         for exchange in exchanges {
             let spans = own.len();
             own.extend(missing_in(exchange));
-            if exchange.method() == "GET" {
+            let get = exchange.method() == "GET";
+            if get {
                 gets.extend(own.iter().skip(spans));
-                if exchange.has_hole(Part::ResponseHead) {
-                    hidden.push((exchange.time(), exchange.end.time));
-                }
+            }
+            if exchange.has_hole(Part::ResponseHead) {
+                let span = (exchange.time(), exchange.end.time);
+                unanswered.push(span);
+                hidden.extend(Some(span).filter(|_| get));
             }
         }
         Self {
             own: Spans::of(own),
+            unanswered: Spans::of(unanswered),
             gets: Spans::of(gets),
             hidden: Spans::of(hidden),
             headless,
@@ -60,6 +67,12 @@ impl Gaps {
     #[must_use]
     pub fn message_between(&self, from: Timestamp, to: Timestamp) -> bool {
         self.gets.meet(from, to) || self.headless_between(from, to)
+    }
+
+    /// Whether an answer that is not seen may have come between two times.
+    #[must_use]
+    pub fn answer_between(&self, from: Timestamp, to: Timestamp) -> bool {
+        self.unanswered.meet(from, to) || self.headless_between(from, to)
     }
 
     /// Whether a stream that is not seen at all may have been open between two times.

@@ -277,6 +277,7 @@ fn steps<'a>(
                 Answer::Success => Outcome::Success,
                 Answer::Refused => Outcome::Refused,
                 Answer::Silent => match exchange.status() {
+                    _ if exchange.is_doubtful() => Outcome::Nothing,
                     Some(409) if exchange.method() == "GET" => Outcome::Conflict,
                     // 400 without a word on the session is a conflict when GETs alone meet it.
                     Some(400) if exchange.method() == "GET" => Outcome::Conflict,
@@ -527,6 +528,10 @@ impl<'s, 'a> Outlook<'s, 'a> {
                 // The log told: another one lives under the old id.
                 (false, true) => None,
             };
+        }
+        // Whether it was for good is not known while an answer after it is missing.
+        if gaps.answer_between(step.time, Timestamp::from_nanos(i64::MAX)) {
+            return None;
         }
         if self.lost_with_its_connection(index, step.time, neighbours, gaps) {
             return Some(RefusalKind::LostOnDisconnect);

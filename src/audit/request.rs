@@ -19,6 +19,8 @@ pub struct Request<'a> {
     pub id: &'a str,
     /// Its method.
     pub method: &'a str,
+    /// When it was made.
+    pub time: Timestamp,
     /// Its progress token.
     pub progress_token: Option<&'a str>,
     /// Its answers: those on the stream, in order of arrival, and then strayed ones.
@@ -73,6 +75,7 @@ pub fn requests_of<'a>(
             Some(Request {
                 id,
                 method: message.method.as_deref().unwrap_or_default(),
+                time: request.time,
                 progress_token: message.progress_token.as_deref(),
                 answers: Vec::new(),
                 cancelled: cancelled.get(id).is_some_and(|&last| last >= request.time),

@@ -504,6 +504,7 @@ impl<'r, 'a> Walk<'r, 'a> {
             survey: &self.survey,
             ledger: &self.ledger,
             latest: self.latest,
+            gaps: &self.room.gaps,
         };
         for (resume, resumption) in self.case.resumes.iter_mut().zip(&self.room.session.resumes) {
             bill.note_fates(resume, resumption);
@@ -534,7 +535,8 @@ impl<'r, 'a> Walk<'r, 'a> {
             let Some(exchange) = self.room.exchanges.get(number as usize) else {
                 continue;
             };
-            let accepted = exchange.is_event_stream() || exchange.status() == Some(409);
+            let accepted = exchange.is_event_stream()
+                || exchange.status() == Some(409) && !exchange.is_doubtful();
             if exchange.method() != "GET" || exchange.cursor().is_some() || !accepted {
                 continue;
             }

@@ -102,11 +102,11 @@ impl Exchange {
 
     /// How it was answered, as far as the session is concerned.
     ///
-    /// 404 and 410 refuse by status; 400, 401, 403 and 422 only with words about the session or
+    /// An answer that may be another request's says nothing. 404 and 410 refuse by status; 400, 401, 403 and 422 only with words about the session or
     /// the cursor; a JSON-RPC error about the session refuses inside 200.
     #[must_use]
     pub fn answer(&self) -> Answer {
-        let Some(response) = &self.response else {
+        let Some(response) = self.response.as_ref().filter(|_| !self.is_doubtful()) else {
             return Answer::Silent;
         };
         let about_session = |kind, subject| {
@@ -156,6 +156,13 @@ impl Exchange {
         self.holes.iter().any(|hole| hole.part == part)
     }
 
+    /// Whether the response may be the answer to another request: the head of a response is missing
+    /// where this one's was due.
+    #[must_use]
+    pub fn is_doubtful(&self) -> bool {
+        self.response.is_some() && self.has_hole(Part::ResponseHead)
+    }
+
     /// Whether the response's body is known only in part: a hole, or a coding that could not be
     /// decoded.
     #[must_use]
@@ -173,12 +180,13 @@ impl Exchange {
         self.end.cause == EndCause::CaptureEnd
     }
 
-    /// Whether the response is an event stream of a success.
+    /// Whether the response is an event stream of a success, and certainly its own.
     #[must_use]
     pub fn is_event_stream(&self) -> bool {
         self.response
             .as_ref()
             .is_some_and(|r| r.media == Media::EventStream && (200..300).contains(&r.status))
+            && !self.is_doubtful()
     }
 }
 

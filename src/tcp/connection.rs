@@ -225,23 +225,18 @@ impl<S: Sink> Connection<S> {
         // In the order in which things were seen, so that an answer does not overtake its request.
         loop {
             let [a, b] = &mut self.flows;
-            let earlier = match (a.awaited(), b.awaited()) {
+            let (earlier, until) = match (a.awaited(), b.awaited()) {
                 (None, None) => break,
-                (Some(_), None) => a,
-                (None, Some(_)) => b,
-                (Some(one), Some(two)) => {
-                    if (two.time, two.place) < (one.time, one.place) {
-                        b
-                    } else {
-                        a
-                    }
-                }
+                (Some(_), None) => (a, None),
+                (None, Some(_)) => (b, None),
+                (Some(one), Some(two)) if one.is_after(two) => (b, Some(one)),
+                (Some(_), Some(two)) => (a, Some(two)),
             };
-            earlier.flush(self.last, &mut out);
+            earlier.flush(self.last, until, &mut out);
             finish_flows(&mut self.flows, &mut out);
         }
         for flow in &mut self.flows {
-            flow.flush(self.last, &mut out);
+            flow.flush(self.last, None, &mut out);
         }
         finish_flows(&mut self.flows, &mut out);
         sink.finish(self.last.at(0));
@@ -361,6 +356,9 @@ fn reset<S: Sink>(
     } else {
         segment.sequence
     };
+    if ack {
+        peer.was_got(segment.acknowledgment, seen);
+    }
     let offset = own.reset(sequence, out);
     let acknowledges = (ack && peer.start() != Start::Unknown).then(|| {
         peer.commit(out);

@@ -73,6 +73,11 @@ pub(super) struct Seen {
 }
 
 impl Seen {
+    /// Whether it comes later in the capture.
+    pub(super) fn is_after(self, other: Self) -> bool {
+        (self.time, self.place) > (other.time, other.place)
+    }
+
     pub(super) const fn at(self, offset: u64) -> At {
         At {
             time: self.time,
@@ -347,6 +352,16 @@ impl Flow {
         self.tidy();
     }
 
+    /// The peer's reset acknowledged everything before `acknowledgment`: it was sent, seen or not.
+    pub(super) fn was_got(&mut self, acknowledgment: u32, seen: Seen) {
+        let position = self.position(acknowledgment);
+        let near = position <= self.known.max(self.next).saturating_add(REACH);
+        if self.start != Start::Unknown && near {
+            self.known = self.known.max(position.min(self.end));
+            self.watch(seen);
+        }
+    }
+
     /// Takes payload at `position`, and `missing` bytes after it that the snapshot length cut.
     pub(super) fn bytes<S: Sink>(
         &mut self,
@@ -393,7 +408,7 @@ impl Flow {
         } else {
             self.store(position, payload, missing, seen, out);
         }
-        self.drain(out);
+        self.drain(None, out);
         while self
             .waiting
             .as_ref()
@@ -404,7 +419,7 @@ impl Flow {
                 out.anomalies.note(Kind::OutOfOrderLimit, seen.place, || {
                     format!("gap at offset {offset} given up")
                 });
-                self.give_up(seen, out);
+                self.give_up(seen, None, out);
             } else {
                 self.commit(out);
             }
@@ -500,7 +515,7 @@ impl Flow {
             waiting.beyond = waiting.beyond.wrapping_add(1);
         }
         while self.gap_is_ripe(seen.time, out.limits) {
-            self.give_up(seen, out);
+            self.give_up(seen, None, out);
             self.watch(seen);
         }
         self.tidy();
@@ -528,7 +543,7 @@ impl Flow {
     /// Makes the origin final, and hands over what was held back.
     pub(super) fn commit<S: Sink>(&mut self, out: &mut Out<'_, S>) {
         self.fix_origin(out);
-        self.drain(out);
+        self.drain(None, out);
     }
 
     /// When the first of what still waits was seen; `None` when nothing does.
@@ -537,18 +552,21 @@ impl Flow {
         Some(chunk.seen)
     }
 
-    /// Gives up the gap at the front, as at the end of a connection.
-    pub(super) fn flush<S: Sink>(&mut self, last: Seen, out: &mut Out<'_, S>) {
-        self.commit(out);
+    /// Gives up the gap at the front, as at the end of a connection, and hands over what follows,
+    /// but for what was seen after `until`.
+    pub(super) fn flush<S: Sink>(&mut self, last: Seen, until: Option<Seen>, out: &mut Out<'_, S>) {
+        self.fix_origin(out);
+        self.drain(until, out);
         if self.next < self.known.min(self.end) && !self.take_for_fin() {
-            self.give_up(last, out);
+            self.give_up(last, until, out);
         }
     }
 
-    /// At the end of a connection: the peer acknowledged one number more than the bytes that were
-    /// seen, and nothing came under a later one. That was the FIN, which the capture lost.
+    /// At the end of a connection: one number more than the bytes that were seen was used, as the
+    /// peer's acknowledgment says or an own segment without bytes. That was the FIN, which the capture
+    /// lost.
     fn take_for_fin(&mut self) -> bool {
-        let one = self.known == self.next + 1 && self.acked == self.known;
+        let one = self.known == self.next + 1;
         let Some(waiting) = &mut self.waiting else {
             return false;
         };
@@ -708,8 +726,8 @@ impl Flow {
         }
     }
 
-    /// Hands over the chunks that are next.
-    fn drain<S: Sink>(&mut self, out: &mut Out<'_, S>) {
+    /// Hands over the chunks that are next, up to the first that was seen after `until`.
+    fn drain<S: Sink>(&mut self, until: Option<Seen>, out: &mut Out<'_, S>) {
         loop {
             let Some(waiting) = &mut self.waiting else {
                 return;
@@ -719,7 +737,8 @@ impl Flow {
             };
             let position = *entry.key();
             let may = self.committed || matches!(self.start, Start::Told | Start::Own);
-            if position > self.next || !may {
+            let late = until.is_some_and(|until| entry.get().seen.is_after(until));
+            if position > self.next || !may || late {
                 return;
             }
             let chunk = entry.remove();
@@ -816,7 +835,7 @@ impl Flow {
 
     /// Declares the bytes from `next` to the first chunk (or to what is known to have been sent)
     /// missing, and goes on after them.
-    fn give_up<S: Sink>(&mut self, seen: Seen, out: &mut Out<'_, S>) {
+    fn give_up<S: Sink>(&mut self, seen: Seen, until: Option<Seen>, out: &mut Out<'_, S>) {
         self.commit(out);
         let known = self.known.min(self.end);
         let waiting = self.waiting();
@@ -834,7 +853,7 @@ impl Flow {
         self.declare(lost.saturating_sub(self.next), HoleKind::Lost, seen, out);
         let rest = stop.saturating_sub(self.next);
         self.declare(rest, HoleKind::Unacknowledged, seen, out);
-        self.drain(out);
+        self.drain(until, out);
     }
 
     /// Compares a retransmission with the fingerprints of what was handed over.

@@ -693,6 +693,41 @@ fn a_fin_that_the_capture_lost_is_told_by_its_acknowledgment() {
 }
 
 #[test]
+fn what_a_reset_acknowledges_was_sent() {
+    let mut wire = Wire::open();
+    wire.send(B, ACK, 0, 0, "abc");
+    wire.send(A, RA, 0, 7, "");
+    assert_eq!(
+        wire.told(),
+        [
+            "B 4ms #4 ..3 \"abc\"",
+            "A 5ms #5 ..0 rst Some(7)",
+            "B 5ms #5 ..7 hole 4 Lost",
+        ]
+    );
+}
+
+#[test]
+fn at_the_end_both_sides_are_handed_over_in_order_of_time() {
+    let mut wire = Wire::open();
+    wire.send(A, ACK, 2, 0, "cd");
+    wire.send(B, ACK, 2, 4, "CD");
+    wire.send(A, ACK, 4, 4, "ef");
+    wire.send(B, ACK, 4, 6, "EF");
+    assert_eq!(
+        wire.told(),
+        [
+            "A 4ms #4 ..2 hole 2 Lost",
+            "A 4ms #4 ..4 \"cd\"",
+            "B 5ms #5 ..2 hole 2 Lost",
+            "B 5ms #5 ..4 \"CD\"",
+            "A 6ms #6 ..6 \"ef\"",
+            "B 7ms #7 ..6 \"EF\"",
+        ]
+    );
+}
+
+#[test]
 fn one_byte_missing_before_others_is_no_fin() {
     let mut wire = Wire::open();
     wire.send(A, ACK, 1, 0, "bc");

@@ -10,11 +10,14 @@
 // Conversations as text and how they become captures.
 mod talk;
 
-// Every talk of fixtures/talks, over every road, impaired and with packets lost.
+// Every talk of fixtures/talks, over every road and impaired.
 mod talks;
 
 // The examples in the documentation of every finding, which are talks.
 mod examples;
+
+// What is said of captures with packets missing, held against the whole ones.
+mod loss;
 
 // Every capture of fixtures/real, held against its known answer.
 mod real;

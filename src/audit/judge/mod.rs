@@ -138,7 +138,11 @@ impl<'a> Bench<'a> {
     fn by_status(&self, exchange: &Exchange) -> Option<(Verdict, Confidence, &'static str)> {
         use Confidence::{High, Low, Medium};
         use Verdict::{Failed, Indeterminate, Rejected};
-        let Some(response) = &exchange.response else {
+        let Some(response) = exchange
+            .response
+            .as_ref()
+            .filter(|_| !exchange.is_doubtful())
+        else {
             return Some(match exchange.end.cause {
                 _ if exchange.has_hole(Part::ResponseHead) || self.has_stray_answer(exchange) => (
                     Indeterminate,
@@ -259,6 +263,19 @@ impl<'a> Bench<'a> {
                 } else {
                     "bytes are missing nearby"
                 },
+            );
+        }
+        let before = resumption
+            .cursor
+            .and_then(|place| self.session.exchange(place.segment, self.exchanges));
+        let nameless = before
+            .into_iter()
+            .chain([exchange])
+            .any(|exchange| self.ledger.hides_backend(exchange));
+        if decision.verdict == Verdict::Continued && nameless {
+            lower(
+                Confidence::Medium,
+                "which backend served the stream is not in the capture",
             );
         }
         // What would have told otherwise may be missing elsewhere in the session.

@@ -55,6 +55,14 @@ impl<'a> View<'_, 'a> {
             );
             return;
         }
+        if !seen_after.is_empty() && self.history_is_torn() {
+            say(
+                Verdict::Indeterminate,
+                Confidence::Low,
+                "something is missing between cursor and resume",
+            );
+            return;
+        }
         let owed = if seen_after.is_empty() {
             "the response of the stream's request".to_owned()
         } else {

@@ -1,0 +1,467 @@
+//! What is missing from a capture weakens what is said of it, and accuses nobody.
+//!
+//! Packets are left out of every talk and of every small real capture: each in turn, bursts of
+//! neighbours, and random sets. What is then said of each resume and each session is held against what
+//! the whole capture says.
+//!
+//! # The order of verdicts
+//!
+//! The verdict is the first row of the table in docs/audit.md that applies, and each row asks for
+//! evidence that the rows below it do without. When packets take evidence away, a resume may fall to a
+//! row below, or to `indeterminate`, since a hole covers what would decide; it never climbs, and it
+//! never moves between rows that say different things of one answer:
+//!
+//! ```text
+//!            forked
+//!           /      \
+//!      replayed    lossy        ignored   rejected   failed
+//!           \      /               |         |         |
+//!          continued ---------- empty        |         |
+//!               \                |           |         |
+//!                `--------- indeterminate -------------'
+//! ```
+//!
+//! - `forked` rests on ids, payloads, heads and on what was delivered before. An answer that goes back
+//!   is without them a `replayed`, and one that nothing contradicts is `continued`.
+//! - `replayed` says that an answer begins before its place, `lossy` that it begins behind it: neither
+//!   becomes the other, and neither proves a fork.
+//! - `ignored` says that nothing came though something was owed. Where something did come, a hole in its
+//!   place is no silence; where nothing did, what was owed may be what is missing: `empty`.
+//! - `rejected` and `failed` are statuses: seen or not seen.
+//! - `continued`, `empty` and `indeterminate` accuse nobody. What held a verdict open (a stream that may
+//!   yet bring something) may be missing itself, so `indeterminate` may become either of the others.
+//!
+//! # What leaves no trace
+//!
+//! Bytes that are missing show in the sequence numbers of what follows them and in acknowledgments. When
+//! all of that is missing too, the capture is, byte for byte, one of other traffic: an exchange that never
+//! was, a stream that is open and silent. No reader can know better, so such losses are not held
+//! against it ([`leaves_no_trace`]); the test counts them.
+
+use crate::{
+    talk::{model::Talk, parse::parse, tcp::packets},
+    talks::{audit_any, pcap, talks},
+};
+use forkscope::model::{
+    analysis::{Analysis, Finding, Resume},
+    exchange::Exchange,
+    id::SessionId,
+    verdict::{Severity, Verdict},
+};
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Each packet of every talk in turn, bursts and random sets.
+#[test]
+fn packets_missing_from_a_talk_accuse_nobody() {
+    let subjects = talks().into_iter().map(|talk| {
+        (
+            Capture::cut(&talk.name, &pcap(&talk, &packets(&talk))),
+            talk,
+        )
+    });
+    hold(subjects);
+}
+
+/// The same of every capture of fixtures/real that is a classic pcap file: the others are copies of
+/// them in other formats, or far larger. Of those with more than [`SINGLES`] packets every second,
+/// third, … is left out in turn.
+#[test]
+fn packets_missing_from_a_real_capture_accuse_nobody() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/real");
+    let mut paths: Vec<PathBuf> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "pcap")
+        })
+        .collect();
+    paths.sort();
+    let only = std::env::var("FORKSCOPE_REAL").unwrap_or_default();
+    let subjects = paths
+        .iter()
+        .filter(|path| path.to_string_lossy().contains(&only))
+        .map(|path| {
+            let name = path.file_stem().unwrap().to_string_lossy();
+            // Any talk will do: only its options are used, and it has none.
+            let talk = parse(&name, "expect sessions 0").unwrap();
+            (Capture::cut(&name, &fs::read(path).unwrap()), talk)
+        });
+    hold(subjects);
+}
+
+/// A capture file of the classic format, cut into its records.
+struct Capture {
+    name: String,
+    head: Vec<u8>,
+    records: Vec<Vec<u8>>,
+}
+
+impl Capture {
+    fn cut(name: &str, bytes: &[u8]) -> Self {
+        let (head, mut rest) = bytes.split_at_checked(24).unwrap_or((bytes, &[]));
+        let big_endian = head.first() == Some(&0xa1);
+        let mut records = Vec::new();
+        // A record cut off by the end of the file is one, too.
+        while rest.len() >= 16 {
+            let length: [u8; 4] = rest[8..12].try_into().unwrap();
+            let length = if big_endian {
+                u32::from_be_bytes(length)
+            } else {
+                u32::from_le_bytes(length)
+            };
+            let (record, more) = rest.split_at(rest.len().min(16 + length as usize));
+            records.push(record.to_vec());
+            rest = more;
+        }
+        Self {
+            name: name.to_owned(),
+            head: head.to_vec(),
+            records,
+        }
+    }
+
+    /// The file without some records, given by index and in order.
+    fn without(&self, lost: &[usize]) -> Vec<u8> {
+        let mut bytes = self.head.clone();
+        for (index, record) in self.records.iter().enumerate() {
+            if lost.binary_search(&index).is_err() {
+                bytes.extend(record);
+            }
+        }
+        bytes
+    }
+}
+
+fn hold(subjects: impl Iterator<Item = (Capture, Talk)>) {
+    let (mut bad, mut failed) = (String::new(), 0);
+    let (mut audits, mut untraced, mut judged) = (0, 0, 0);
+    for (capture, talk) in subjects {
+        let whole = audit_any(&talk, &capture.without(&[]));
+        let count = capture.records.len();
+        let problems = |lost: &[usize]| {
+            let less = audit_any(&talk, &capture.without(lost));
+            if leaves_no_trace(&whole, &less) {
+                return None;
+            }
+            Some((unfounded(&whole, &less), less.resumes.len()))
+        };
+        let losses = singles(count)
+            .into_iter()
+            .chain(bursts(count))
+            .chain(random(&capture.name, count));
+        for lost in losses {
+            audits += 1;
+            let Some((found, resumes)) = problems(&lost) else {
+                untraced += 1;
+                continue;
+            };
+            judged += resumes;
+            if found.is_empty() {
+                continue;
+            }
+            failed += 1;
+            if failed > SHOWN {
+                continue;
+            }
+            let wrong = |lost: &[usize]| problems(lost).is_some_and(|(found, _)| !found.is_empty());
+            let least = least(lost, wrong);
+            let frames: Vec<usize> = least.iter().map(|index| index + 1).collect();
+            for problem in problems(&least).map_or(found, |(found, _)| found) {
+                bad += &format!("{} without frames {frames:?}: {problem}\n", capture.name);
+            }
+        }
+    }
+    assert!(
+        failed == 0,
+        "{failed} of {audits} captures accuse falsely\n{bad}"
+    );
+    assert!(judged > 0, "no resume was judged in {audits} captures");
+    assert!(
+        untraced * 4 < audits,
+        "{untraced} of {audits} losses leave no trace: too few are held against the audit"
+    );
+}
+
+/// The smallest part of a loss that still goes wrong, as far as leaving out one packet at a time finds
+/// it.
+fn least(lost: Vec<usize>, wrong: impl Fn(&[usize]) -> bool) -> Vec<usize> {
+    let mut least = lost;
+    let mut index = 0;
+    while index < least.len() {
+        let mut fewer = least.clone();
+        fewer.remove(index);
+        if wrong(&fewer) {
+            least = fewer;
+        } else {
+            index += 1;
+        }
+    }
+    least
+}
+
+/// Each packet by itself; of a longer capture every second, third, …
+fn singles(count: usize) -> Vec<Vec<usize>> {
+    let step = count.div_ceil(SINGLES).max(1);
+    (0..count).step_by(step).map(|index| vec![index]).collect()
+}
+
+/// Neighbours: a tap that is overrun loses packets in bursts.
+fn bursts(count: usize) -> Vec<Vec<usize>> {
+    let mut all = Vec::new();
+    for length in [2, 4, 8, 16] {
+        let step = length.max(count.div_ceil(SINGLES / length).max(1));
+        for first in (0..count.saturating_sub(length)).step_by(step) {
+            all.push((first..first + length).collect());
+        }
+    }
+    all
+}
+
+/// Random packets: 0.5 %, 2 % and 10 % of all. What loses nothing shows nothing and is left out.
+fn random(name: &str, count: usize) -> Vec<Vec<usize>> {
+    let mut dice = Dice::of(name);
+    let mut all = Vec::new();
+    for per_mille in [5, 20, 100] {
+        for _ in 0..DRAWS {
+            let lost: Vec<usize> = (0..count).filter(|_| dice.roll(1000) < per_mille).collect();
+            if !lost.is_empty() {
+                all.push(lost);
+            }
+        }
+    }
+    all
+}
+
+/// Numbers that look random and are the same in every run (xorshift64*).
+struct Dice(u64);
+
+impl Dice {
+    fn of(name: &str) -> Self {
+        let seed = name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+        Self(seed | 1)
+    }
+
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) % sides
+    }
+}
+
+/// Whether something was lost that nothing left tells of: an exchange is gone altogether, or events, an
+/// answer or an end are, and the exchange has no hole.
+fn leaves_no_trace(whole: &Analysis, less: &Analysis) -> bool {
+    whole.exchanges.iter().any(|before| {
+        let rest = less.exchanges.iter().find(|after| is_same(before, after));
+        rest.is_none_or(|after| {
+            let headless = after.request.is_none() && before.request.is_some();
+            let traced = headless || !after.holes.is_empty();
+            let fewer = before.response.is_some() != after.response.is_some()
+                || before.events.len() != after.events.len()
+                || after.is_open() && !before.is_open();
+            fewer && !traced
+        })
+    })
+}
+
+/// Whether one is what is left of the other: the same ends, and the first byte of request or response
+/// came at the same time.
+fn is_same(a: &Exchange, b: &Exchange) -> bool {
+    let request = |x: &Exchange| x.request.as_ref().map(|request| request.time);
+    let response = |x: &Exchange| x.response.as_ref().map(|response| response.time);
+    let same = |a: Option<_>, b: Option<_>| a.is_some() && a == b;
+    a.client == b.client
+        && a.server == b.server
+        && (same(request(a), request(b)) || same(response(a), response(b)))
+}
+
+/// What a capture with packets missing says, and the whole one gives no ground for.
+fn unfounded(whole: &Analysis, less: &Analysis) -> Vec<String> {
+    let mut bad = Vec::new();
+    for got in &less.resumes {
+        let asks_alike = |other: &&Resume| {
+            other.session_id == got.session_id && other.last_event_id == got.last_event_id
+        };
+        let want = whole
+            .resumes
+            .iter()
+            .filter(asks_alike)
+            .min_by_key(|want| want.resume_time.nanos().abs_diff(got.resume_time.nanos()));
+        match want {
+            Some(want) => bad.extend(sharper(want, got, whole, less)),
+            None if accuses(got.verdict) => {
+                bad.push(format!(
+                    "a resume out of nothing, {} ({})",
+                    got.verdict, got.reason
+                ));
+            }
+            None => {}
+        }
+    }
+    for got in less.findings.iter().filter(|f| f.severity > Severity::Info) {
+        let known = whole
+            .findings
+            .iter()
+            .filter(|f| f.session_id == got.session_id)
+            .any(|f| f.code == got.code && f.severity >= got.severity || leaves(f, got));
+        if !known {
+            bad.push(format!(
+                "finding {} ({}: {})",
+                got.code, got.evidence, got.detail
+            ));
+        }
+    }
+    for (what, had, has) in [
+        ("incidents", whole.incidents.len(), less.incidents.len()),
+        ("timers", whole.timers.len(), less.timers.len()),
+        ("thresholds", thresholds(whole), thresholds(less)),
+    ] {
+        if had == 0 && has > 0 {
+            bad.push(format!("{has} {what}"));
+        }
+    }
+    bad
+}
+
+fn thresholds(analysis: &Analysis) -> usize {
+    let servers = analysis.servers.iter();
+    servers.filter(|row| row.threshold.is_some()).count()
+}
+
+fn sharper(want: &Resume, got: &Resume, whole: &Analysis, less: &Analysis) -> Vec<String> {
+    let mut bad = Vec::new();
+    let say = |resume: &Resume| {
+        format!(
+            "{} {} ({})",
+            resume.verdict,
+            resume.confidence.name(),
+            resume.reason
+        )
+    };
+    let changed = got.verdict != want.verdict;
+    if !may_become(want.verdict, got.verdict) {
+        bad.push(format!("{} becomes {}", say(want), say(got)));
+    }
+    if !changed && got.confidence > want.confidence {
+        bad.push(format!("{} grows surer: {}", say(want), say(got)));
+    }
+    let weaker = changed || got.confidence < want.confidence;
+    if weaker && got.reason.is_empty() && !is_untouched(&want.session_id, whole, less) {
+        bad.push(format!("{} becomes {} for no reason", say(want), say(got)));
+    }
+    bad
+}
+
+fn accuses(verdict: Verdict) -> bool {
+    use Verdict::{Forked, Ignored, Lossy, Replayed};
+    matches!(verdict, Forked | Replayed | Lossy | Ignored)
+}
+
+/// The order of verdicts: whether `less` may be what lost packets leave of `whole`.
+fn may_become(whole: Verdict, less: Verdict) -> bool {
+    use Verdict::{
+        Continued, Empty, Failed, Forked, Ignored, Indeterminate, Lossy, Rejected, Replayed,
+    };
+    match whole {
+        _ if less == whole || less == Indeterminate => true,
+        Forked => matches!(less, Replayed | Continued | Empty),
+        Replayed | Lossy | Indeterminate => matches!(less, Continued | Empty),
+        Ignored | Continued => less == Empty,
+        Empty | Rejected | Failed => false,
+    }
+}
+
+/// Whether a finding of the whole capture may leave another, of the same session, when packets are
+/// missing. Each of these says less than the one it comes from.
+fn leaves(whole: &Finding, less: &Finding) -> bool {
+    const REFUSALS: [&str; 4] = [
+        "cursor-refused",
+        "stream-conflict",
+        "misrouted",
+        "session-revived",
+    ];
+    match less.code {
+        // A run of refusals has one code, the first that fits, and none where a fork tells more: that the
+        // session came back with another log. Without the log, or the success before, a code further
+        // down still fits; that the session was refused and served again is as true as before.
+        "cursor-refused" | "misrouted" | "session-revived" => {
+            whole.severity >= Severity::Warning
+                && (whole.code == "unknown-session-allocation" || REFUSALS.contains(&whole.code))
+        }
+        // The result came where a resume was answered under another session's id. Without that resume
+        // nothing ties the answer to this session, and in it the result never came.
+        "result-lost" => {
+            whole.code == "unknown-session-allocation" && whole.evidence.contains("minted")
+        }
+        _ => false,
+    }
+}
+
+/// Whether nothing of a session is missing. What told more of a resume was then another session's: an
+/// event that was delivered there first, or the order of ids, which is learnt from all sessions of a
+/// service. The session by itself is whole, and gives no reason to doubt what it shows.
+fn is_untouched(session: &SessionId, whole: &Analysis, less: &Analysis) -> bool {
+    let of = |analysis: &Analysis| -> BTreeSet<String> {
+        let members = analysis.exchanges.iter().zip(&analysis.session_of);
+        members
+            .filter(|(_, of)| {
+                of.and_then(|of| analysis.sessions.get(of.session? as usize))
+                    .is_some_and(|row| row.session_id == *session)
+            })
+            .map(|(x, _)| {
+                let (time, status, end) = (x.time(), x.status(), x.end.cause);
+                format!(
+                    "{time:?} {status:?} {end:?} {} {}",
+                    x.events.len(),
+                    x.holes.len()
+                )
+            })
+            .collect()
+    };
+    of(whole) == of(less)
+}
+
+#[test]
+fn no_verdict_becomes_a_heavier_one() {
+    for whole in Verdict::ALL {
+        assert!(may_become(whole, whole) && may_become(whole, Verdict::Indeterminate));
+        for less in Verdict::ALL.into_iter().filter(|&less| less != whole) {
+            let heavier = accuses(less) && whole != Verdict::Forked;
+            assert!(
+                !(heavier && may_become(whole, less)),
+                "{whole} becomes {less}"
+            );
+            // But for the two that accuse nobody either way.
+            let both = may_become(whole, less) && may_become(less, whole);
+            assert!(
+                !both || !accuses(whole) && !accuses(less),
+                "{whole}, {less}"
+            );
+        }
+    }
+}
+
+#[test]
+fn losses_are_made_small() {
+    let wrong = |lost: &[usize]| lost.contains(&3) && lost.contains(&7);
+    assert_eq!(least((0..10).collect(), wrong), [3, 7]);
+    assert_eq!(singles(2 * SINGLES).len(), SINGLES);
+    assert!(random("any", 1000).iter().any(|lost| lost.len() > 50));
+}
+
+/// Packets of a capture that are left out one at a time, at most; and as many in bursts of each length.
+const SINGLES: usize = 150;
+
+/// Random sets drawn at each rate.
+const DRAWS: usize = 16;
+
+/// Captures that went wrong are told of up to this number.
+const SHOWN: usize = 20;
