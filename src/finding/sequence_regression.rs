@@ -33,16 +33,32 @@ finding! {
     ///
     /// Fires:
     ///
-    /// ```text
-    /// GET Mcp-Session-Id: A, Last-Event-ID: 57
-    /// 200 text/event-stream: id 1, id 2, …
+    /// ```talk
+    /// a open A
+    /// a > GET sid A
+    /// a < 200 sse
+    /// a < ev 1 note "one"
+    /// a < ev 2 note "two"
+    /// a x server-fin
+    /// b > GET sid A lei 2
+    /// b < 200 sse
+    /// b < ev 1 note "three"        # another log: ids start again
+    /// b < ev 2 note "four"
     /// ```
     ///
     /// Does not fire:
     ///
-    /// ```text
-    /// GET Mcp-Session-Id: A, Last-Event-ID: 57
-    /// 200 text/event-stream: id 58, id 59, …
+    /// ```talk
+    /// a open A
+    /// a > GET sid A
+    /// a < 200 sse
+    /// a < ev 1 note "one"
+    /// a < ev 2 note "two"
+    /// a x server-fin
+    /// b > GET sid A lei 2
+    /// b < 200 sse
+    /// b < ev 3 note "three"
+    /// b < ev 4 note "four"
     /// ```
     pub(super) static RULE = {
         code: "sequence-regression",

@@ -13,6 +13,9 @@ mod talk;
 // Every talk of fixtures/talks, over every road, impaired and with packets lost.
 mod talks;
 
+// The examples in the documentation of every finding, which are talks.
+mod examples;
+
 // Every capture of fixtures/real, held against its known answer.
 mod real;
 

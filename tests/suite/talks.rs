@@ -286,7 +286,7 @@ fn roads(talk: &Talk, packets: &[Packet]) -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-fn pcap(talk: &Talk, packets: &[Packet]) -> Vec<u8> {
+pub(crate) fn pcap(talk: &Talk, packets: &[Packet]) -> Vec<u8> {
     let plain = Pcap {
         link: Link::Ethernet,
         big_endian: false,
@@ -295,7 +295,7 @@ fn pcap(talk: &Talk, packets: &[Packet]) -> Vec<u8> {
     render(talk, packets, plain)
 }
 
-fn audit(talk: &Talk, capture: &[u8]) -> Analysis {
+pub(crate) fn audit(talk: &Talk, capture: &[u8]) -> Analysis {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("talk");
     fs::write(&path, capture).unwrap();
@@ -327,7 +327,7 @@ fn essences(analysis: &Analysis) -> Vec<String> {
     analysis.resumes.iter().map(essence).collect()
 }
 
-fn talks() -> Vec<Talk> {
+pub(crate) fn talks() -> Vec<Talk> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/talks");
     let mut paths: Vec<PathBuf> = fs::read_dir(&folder)
         .unwrap()
