@@ -2,7 +2,7 @@
 //! them.
 
 use super::{
-    Judged,
+    Judged, around,
     backend::Backends,
     crossing::Crossings,
     judge::{Bench, Decision},
@@ -520,6 +520,16 @@ impl<'r, 'a> Walk<'r, 'a> {
         );
         self.case.lost = self.lost_requests();
         self.case.dropped_cursors = self.dropped_cursors();
+        around::look(&around::Scene {
+            session: self.room.session,
+            exchanges: self.room.exchanges,
+            survey: &self.survey,
+            ledger: &self.ledger,
+            gaps: &self.room.gaps,
+            window: self.room.window,
+            case: &self.case,
+        })
+        .enter(&mut self.case);
         let segments = row::segments(self.room.session, self.room.exchanges, &|segment| {
             self.ledger.incarnation(segment)
         });

@@ -43,11 +43,13 @@ mod misleading_status;
 mod misrouted;
 mod missing_id;
 mod no_reinitialize;
+mod reconnect_storm;
 mod result_lost;
 mod sequence_regression;
 mod session_lost;
 mod session_revived;
 mod stream_conflict;
+mod stream_superseded;
 mod unknown_session_allocation;
 
 /// What a finding is: its name, its worst severity, where the duty it speaks of is written, and
@@ -106,6 +108,7 @@ pub static ALL: &[&Rule] = &[
     &cross_session_delivery::RULE,
     &ids_skipped::RULE,
     &cursor_ignored::RULE,
+    &stream_superseded::RULE,
     &cursor_dropped::RULE,
     &result_lost::RULE,
     &cursor_refused::RULE,
@@ -116,6 +119,7 @@ pub static ALL: &[&Rule] = &[
     &misleading_status::RULE,
     &lost_on_disconnect::RULE,
     &no_reinitialize::RULE,
+    &reconnect_storm::RULE,
 ];
 
 /// The finding named `code`.

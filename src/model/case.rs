@@ -82,6 +82,10 @@ pub struct SessionCase {
     pub minted: Vec<Minted>,
     /// Events that another session was delivered first.
     pub crossings: Vec<CrossedEvent>,
+    /// Streams that another took the place of, in rows.
+    pub superseded: Vec<Superseded>,
+    /// Reconnects in a row that brought nothing.
+    pub storms: Vec<Storm>,
 }
 
 /// A resume and the evidence behind its verdict.
@@ -257,6 +261,54 @@ pub struct Minted {
     /// The request's method.
     pub method: String,
     /// Where.
+    pub site: Site,
+}
+
+/// Streams that were still open when the next took their place: a row, each new one in the place of the
+/// one before.
+#[derive(Clone, Debug)]
+pub struct Superseded {
+    /// What became of the old ones.
+    pub how: Supersession,
+    /// How many in a row.
+    pub count: u32,
+    /// From the first new stream's request to the old one's end.
+    pub after: Span,
+    /// How sure.
+    pub confidence: Confidence,
+    /// When the last new one was asked for.
+    pub last: Timestamp,
+    /// Numbers of the session's resumes among the new ones.
+    pub resumes: Vec<u32>,
+    /// Where the first new one was asked for.
+    pub site: Site,
+}
+
+/// What became of a stream that another took the place of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Supersession {
+    /// The server ended it when the new one came.
+    Ended,
+    /// It stayed open, and what was its own came on the new one.
+    Silent,
+}
+
+/// Reconnects in a row that brought no message.
+#[derive(Clone, Debug)]
+pub struct Storm {
+    /// How many.
+    pub count: u32,
+    /// The median time from one to the next.
+    pub period: Span,
+    /// When the last was sent.
+    pub last: Timestamp,
+    /// How sure.
+    pub confidence: Confidence,
+    /// With a cursor, all of one stream; or without any.
+    pub has_cursor: bool,
+    /// Numbers of the session's resumes among them.
+    pub resumes: Vec<u32>,
+    /// The first.
     pub site: Site,
 }
 
