@@ -32,6 +32,7 @@ macro_rules! finding {
     };
 }
 
+mod broadcast;
 mod cross_session_delivery;
 mod cursor_dropped;
 mod cursor_ignored;
@@ -51,6 +52,8 @@ mod session_revived;
 mod stream_conflict;
 mod stream_superseded;
 mod unknown_session_allocation;
+mod wrong_channel;
+mod wrong_stream_replay;
 
 /// What a finding is: its name, its worst severity, where the duty it speaks of is written, and
 /// its documentation.
@@ -108,6 +111,7 @@ pub static ALL: &[&Rule] = &[
     &cross_session_delivery::RULE,
     &ids_skipped::RULE,
     &cursor_ignored::RULE,
+    &wrong_stream_replay::RULE,
     &stream_superseded::RULE,
     &cursor_dropped::RULE,
     &result_lost::RULE,
@@ -120,6 +124,8 @@ pub static ALL: &[&Rule] = &[
     &lost_on_disconnect::RULE,
     &no_reinitialize::RULE,
     &reconnect_storm::RULE,
+    &broadcast::RULE,
+    &wrong_channel::RULE,
 ];
 
 /// The finding named `code`.

@@ -86,6 +86,12 @@ pub struct SessionCase {
     pub superseded: Vec<Superseded>,
     /// Reconnects in a row that brought nothing.
     pub storms: Vec<Storm>,
+    /// Segments that brought events of another stream.
+    pub strays: Vec<Stray>,
+    /// Messages that came on several open streams.
+    pub broadcasts: Vec<Broadcast>,
+    /// Messages on a stream where they may not come.
+    pub misplaced: Vec<Misplaced>,
 }
 
 /// A resume and the evidence behind its verdict.
@@ -310,6 +316,75 @@ pub struct Storm {
     pub resumes: Vec<u32>,
     /// The first.
     pub site: Site,
+}
+
+/// A segment that brought events of another stream.
+#[derive(Clone, Debug)]
+pub struct Stray {
+    /// The id of the first; empty without one.
+    pub id: String,
+    /// How many.
+    pub count: u32,
+    /// What tells whose the first is.
+    pub evidence: StrayEvidence,
+    /// How sure.
+    pub confidence: Confidence,
+    /// Where the first came.
+    pub site: Site,
+}
+
+/// What tells that an event is another stream's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StrayEvidence {
+    /// It answers, reports on or is a request of another stream.
+    Request,
+    /// Its id and payload were delivered on another stream.
+    Id,
+    /// The key in its id is another stream's.
+    Key,
+    /// Its payload was delivered on another stream, and nothing like it elsewhere.
+    Payload,
+}
+
+/// Messages that came on several open streams.
+#[derive(Clone, Debug)]
+pub struct Broadcast {
+    /// The method of the first.
+    pub what: String,
+    /// How many messages.
+    pub count: u32,
+    /// On how many streams at most.
+    pub streams: u32,
+    /// How sure.
+    pub confidence: Confidence,
+    /// Where the second copy of the first came.
+    pub site: Site,
+}
+
+/// Messages on a stream where they may not come.
+#[derive(Clone, Debug)]
+pub struct Misplaced {
+    /// What they are.
+    pub kind: MisplacedKind,
+    /// The JSON-RPC id or progress token of the first, as JSON text.
+    pub what: String,
+    /// How many.
+    pub count: u32,
+    /// Numbers of the session's resumes that they came on.
+    pub resumes: Vec<u32>,
+    /// Where the first came.
+    pub site: Site,
+}
+
+/// Why a message may not come where it came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MisplacedKind {
+    /// A response on a GET without a cursor.
+    Response,
+    /// Progress for a token that no request announced.
+    UnknownToken,
+    /// Progress of a request that has its result.
+    AfterResult,
 }
 
 /// What the whole run shows, beyond its sessions.
