@@ -1,6 +1,7 @@
 //! Sessions → verdicts. Two passes: what the whole run teaches (order of ids, who was lost when),
 //! then each session judged on its own, in order of time.
 
+mod around;
 pub mod backend;
 mod cost;
 pub mod crossing;

@@ -57,6 +57,12 @@ impl Gaps {
         !self.own.is_empty() || !self.headless.is_empty()
     }
 
+    /// Whether responses came that may be the session's, and whose request is not in the capture.
+    #[must_use]
+    pub fn any_headless(&self) -> bool {
+        !self.headless.is_empty()
+    }
+
     /// Whether anything is missing between two times.
     #[must_use]
     pub fn between(&self, from: Timestamp, to: Timestamp) -> bool {

@@ -2,7 +2,7 @@
 //! them.
 
 use super::{
-    Judged,
+    Judged, around,
     backend::Backends,
     cost::Bill,
     crossing::Crossings,
@@ -19,6 +19,7 @@ use crate::model::{
     case::{CrossedEvent, DroppedCursor, Fork, Minted, ResumeCase, Reuse, SessionCase, Site},
     event::Event,
     exchange::{Answer, Exchange, Window},
+    flow::Endpoint,
     session::{Resumption, Session, Stream},
     time::Timestamp,
     verdict::{Confidence, Verdict},
@@ -474,6 +475,16 @@ impl<'r, 'a> Walk<'r, 'a> {
         );
         self.note_costs();
         self.case.dropped_cursors = self.dropped_cursors();
+        around::look(&around::Scene {
+            session: self.room.session,
+            exchanges: self.room.exchanges,
+            survey: &self.survey,
+            ledger: &self.ledger,
+            gaps: &self.room.gaps,
+            window: self.room.window,
+            case: &self.case,
+        })
+        .enter(&mut self.case);
         let segments = row::segments(self.room.session, self.room.exchanges, &|segment| {
             self.ledger.incarnation(segment)
         });
@@ -558,7 +569,7 @@ impl<'r, 'a> Walk<'r, 'a> {
             // What was completed or refused by now stays so.
             let mut candidate = None;
             while let Some((&segment, &(index, stream))) = forgettable.last_key_value() {
-                if self.is_forgotten(index, stream, start) {
+                if self.is_forgotten(index, stream, number) {
                     candidate = Some((index, stream));
                 }
                 forgettable.remove(&segment);
@@ -622,10 +633,22 @@ impl<'r, 'a> Walk<'r, 'a> {
             .filter_map(|&index| self.case.resumes.get(index as usize))
     }
 
-    /// Whether a GET without cursor at `start` forgets this stream: a GET carried it last, it
-    /// delivered ids, it ended, nobody was refused its cursor and nobody asks for it again.
-    fn is_forgotten(&self, index: usize, stream: &Stream, start: Timestamp) -> bool {
+    /// Whether a GET without cursor forgets this stream: a GET carried it last, it delivered ids to this
+    /// client, it ended, nobody was refused its cursor and nobody asks for it again.
+    fn is_forgotten(&self, index: usize, stream: &Stream, number: u32) -> bool {
         let session = self.room.session;
+        let Some(get) = self.room.exchanges.get(number as usize) else {
+            return false;
+        };
+        let start = get.time();
+        // A second client has no cursor to forget.
+        let host = |exchange: &Exchange| exchange.client.as_ref().and_then(Endpoint::ip);
+        let same_client = stream
+            .segments
+            .iter()
+            .rev()
+            .filter_map(|&segment| session.exchange(segment, self.room.exchanges))
+            .any(|exchange| host(exchange) == host(get));
         let mut segments = stream
             .segments
             .iter()
@@ -645,14 +668,35 @@ impl<'r, 'a> Walk<'r, 'a> {
             })
             .is_some_and(|event| event.time <= start);
         let resumes = || self.resumes_of(index);
+        // What is not in the capture may have been a refusal; a connection that died was none.
         let refused = resumes().any(|case| {
-            case.row.resume_time < start
-                && matches!(case.row.verdict, Verdict::Rejected | Verdict::Failed)
+            let status = case.row.status;
+            let refuses = match case.row.verdict {
+                Verdict::Rejected => true,
+                Verdict::Failed => status.is_some_and(|status| status >= 500),
+                Verdict::Indeterminate => status.is_none(),
+                _ => false,
+            };
+            case.row.resume_time < start && refuses
         });
+        let unseen = self.room.gaps.headless_between(last.end.time, start);
+        // The session began anew: there was nothing to ask for.
+        let issues = session.issued_by.partition_point(|&issue| issue < number);
+        let reissued = issues
+            .checked_sub(1)
+            .and_then(|last| {
+                self.room
+                    .exchanges
+                    .get(*session.issued_by.get(last)? as usize)
+            })
+            .is_some_and(|issue| issue.time() > last.time());
         let asked_again = resumes().any(|case| case.row.resume_time > start);
         by_get
+            && same_client
             && !complete
             && !refused
+            && !unseen
+            && !reissued
             && !asked_again
             && last.end.time < start
             && self.last_id(stream, start).is_some()
@@ -664,7 +708,9 @@ impl<'r, 'a> Walk<'r, 'a> {
         stream.segments.iter().rev().find_map(|&segment| {
             let exchange = session.exchange(segment, self.room.exchanges)?;
             let event = exchange.events.iter().rev().find(|event| {
-                event.delivered && event.time < before && event.id.is_some_and(|id| id.len > 0)
+                let id = event.id.map_or("", |id| exchange.text(id));
+                // An id that is the session's own is no cursor.
+                event.delivered && event.time < before && !id.is_empty() && *id != *session.id
             })?;
             Some((exchange.text(event.id?).to_owned(), exchange))
         })

@@ -15,8 +15,9 @@ finding! {
     ///
     /// ## When it is wrong
     ///
-    /// A second stream beside one still open is none of this, nor is a new stream after a refused cursor.
-    /// A client that knows it needs no history may reopen on purpose.
+    /// A second stream beside one still open is none of this, nor is a new stream after a refused cursor, of
+    /// another client, or of a session that was issued anew. A client that knows it needs no history may
+    /// reopen on purpose.
     ///
     /// ## What to do
     ///

@@ -33,6 +33,7 @@ macro_rules! finding {
 }
 
 mod backend_changed;
+mod broadcast;
 mod cross_session_delivery;
 mod cursor_dropped;
 mod cursor_ignored;
@@ -47,6 +48,7 @@ mod misrouted;
 mod missing_id;
 mod no_reinitialize;
 mod progress_stalled;
+mod reconnect_storm;
 mod result_differs;
 mod result_dropped;
 mod result_lost;
@@ -55,7 +57,10 @@ mod sequence_regression;
 mod session_lost;
 mod session_revived;
 mod stream_conflict;
+mod stream_superseded;
 mod unknown_session_allocation;
+mod wrong_channel;
+mod wrong_stream_replay;
 
 /// What a finding is: its name, its worst severity, where the duty it speaks of is written, and
 /// its documentation.
@@ -110,7 +115,9 @@ pub static ALL: &[&Rule] = &[
     &cursor_ignored::RULE,
     &ids_skipped::RULE,
     &foreign_cursor::RULE,
+    &wrong_stream_replay::RULE,
     &backend_changed::RULE,
+    &stream_superseded::RULE,
     &cursor_refused::RULE,
     &stream_conflict::RULE,
     &misrouted::RULE,
@@ -124,8 +131,11 @@ pub static ALL: &[&Rule] = &[
     &result_differs::RULE,
     &progress_stalled::RULE,
     &cursor_dropped::RULE,
+    &reconnect_storm::RULE,
     &retry_ignored::RULE,
     &cut_by_timer::RULE,
+    &broadcast::RULE,
+    &wrong_channel::RULE,
 ];
 
 /// The finding named `code`.

@@ -89,6 +89,16 @@ pub struct SessionCase {
     pub minted: Vec<Minted>,
     /// Events that another session was delivered first.
     pub crossings: Vec<CrossedEvent>,
+    /// Streams that another took the place of, in rows.
+    pub superseded: Vec<Superseded>,
+    /// Reconnects in a row that brought nothing.
+    pub storms: Vec<Storm>,
+    /// Segments that brought events of another stream.
+    pub strays: Vec<Stray>,
+    /// Messages that came on several open streams.
+    pub broadcasts: Vec<Broadcast>,
+    /// Messages on a stream where they may not come.
+    pub misplaced: Vec<Misplaced>,
 }
 
 /// A resume and the evidence behind its verdict.
@@ -315,6 +325,123 @@ pub struct Minted {
     pub method: String,
     /// Where.
     pub site: Site,
+}
+
+/// Streams that were still open when the next took their place: a row, each new one in the place of the
+/// one before.
+#[derive(Clone, Debug)]
+pub struct Superseded {
+    /// What became of the old ones.
+    pub how: Supersession,
+    /// How many in a row.
+    pub count: u32,
+    /// From the first new stream's request to the old one's end.
+    pub after: Span,
+    /// How sure.
+    pub confidence: Confidence,
+    /// When the last new one was asked for.
+    pub last: Timestamp,
+    /// Numbers of the session's resumes among the new ones.
+    pub resumes: Vec<u32>,
+    /// Where the first new one was asked for.
+    pub site: Site,
+}
+
+/// What became of a stream that another took the place of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Supersession {
+    /// The server ended it when the new one came.
+    Ended,
+    /// It stayed open, and what was its own came on the new one.
+    Silent,
+}
+
+/// Reconnects in a row that brought no message.
+#[derive(Clone, Debug)]
+pub struct Storm {
+    /// How many.
+    pub count: u32,
+    /// The median time from one to the next.
+    pub period: Span,
+    /// When the last was sent.
+    pub last: Timestamp,
+    /// How sure.
+    pub confidence: Confidence,
+    /// With a cursor, all of one stream; or without any.
+    pub has_cursor: bool,
+    /// Numbers of the session's resumes among them.
+    pub resumes: Vec<u32>,
+    /// The first.
+    pub site: Site,
+}
+
+/// A segment that brought events of another stream.
+#[derive(Clone, Debug)]
+pub struct Stray {
+    /// The id of the first; empty without one.
+    pub id: String,
+    /// How many.
+    pub count: u32,
+    /// What tells whose the first is.
+    pub evidence: StrayEvidence,
+    /// How sure.
+    pub confidence: Confidence,
+    /// Where the first came.
+    pub site: Site,
+}
+
+/// What tells that an event is another stream's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StrayEvidence {
+    /// It answers, reports on or is a request of another stream.
+    Request,
+    /// Its id and payload were delivered on another stream.
+    Id,
+    /// The key in its id is another stream's.
+    Key,
+    /// Its payload was delivered on another stream, and nothing like it elsewhere.
+    Payload,
+}
+
+/// Messages that came on several open streams.
+#[derive(Clone, Debug)]
+pub struct Broadcast {
+    /// The method of the first.
+    pub what: String,
+    /// How many messages.
+    pub count: u32,
+    /// On how many streams at most.
+    pub streams: u32,
+    /// How sure.
+    pub confidence: Confidence,
+    /// Where the second copy of the first came.
+    pub site: Site,
+}
+
+/// Messages on a stream where they may not come.
+#[derive(Clone, Debug)]
+pub struct Misplaced {
+    /// What they are.
+    pub kind: MisplacedKind,
+    /// The JSON-RPC id or progress token of the first, as JSON text.
+    pub what: String,
+    /// How many.
+    pub count: u32,
+    /// Numbers of the session's resumes that they came on.
+    pub resumes: Vec<u32>,
+    /// Where the first came.
+    pub site: Site,
+}
+
+/// Why a message may not come where it came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MisplacedKind {
+    /// A response on a GET without a cursor.
+    Response,
+    /// Progress for a token that no request announced.
+    UnknownToken,
+    /// Progress of a request that has its result.
+    AfterResult,
 }
 
 /// What the whole run shows, beyond its sessions.
