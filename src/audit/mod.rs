@@ -20,7 +20,7 @@ use crate::model::{
     analysis::{Resume, SegmentRow, SessionRow},
     case::{ResumeCase, SessionCase},
     exchange::{Answer, Exchange, Window},
-    flow::Endpoint,
+    flow::{Endpoint, ServerFacts},
     id::SessionId,
     session::{Grouping, Session},
     time::Timestamp,
@@ -30,7 +30,7 @@ use crossing::Crossings;
 use order::Orders;
 pub use owed::Gaps;
 use rayon::prelude::*;
-use refusal::{History, Neighbours, Story};
+use refusal::{History, Losses, Neighbours, Story};
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
@@ -50,8 +50,13 @@ pub struct Judged {
 
 /// Judges every session of a run. The result stands in the order of [`Grouping::sessions`].
 #[must_use]
-pub fn audit(grouping: &Grouping, exchanges: &[Exchange], window: Window) -> Vec<Judged> {
-    let services = Services::of(&grouping.sessions, exchanges);
+pub fn audit(
+    grouping: &Grouping,
+    exchanges: &[Exchange],
+    window: Window,
+    servers: &ServerFacts,
+) -> Vec<Judged> {
+    let services = Services::of(&grouping.sessions, exchanges, servers);
     let backends = Backends::learn(
         &grouping.sessions,
         &services.of_session,
@@ -103,7 +108,7 @@ pub fn list_segments(session: &Session, exchanges: &[Exchange]) -> Vec<SegmentRo
 }
 
 /// What is known of the services that sessions belong to.
-struct Services {
+struct Services<'a> {
     /// The service of each session, numbered.
     of_session: Vec<u32>,
     /// Whether every exchange of a service was seen whole: no hole, no lost head.
@@ -114,13 +119,22 @@ struct Services {
     /// What the sessions of each service went through.
     history: Vec<History>,
     no_history: History,
+    /// What the sessions of each server went through.
+    losses: Losses,
+    /// What packets show of servers beside their exchanges.
+    facts: &'a ServerFacts,
+    /// When connections of each host were torn.
+    torn: BTreeMap<IpAddr, Torn>,
 }
+
+/// When connections were torn, as [`Gaps::torn`] has them.
+type Torn = Arc<[(Timestamp, Timestamp)]>;
 
 /// Times by client and session.
 type Headless = BTreeMap<(Option<IpAddr>, Option<SessionId>), Arc<[Timestamp]>>;
 
-impl Services {
-    fn of(sessions: &[Session], exchanges: &[Exchange]) -> Self {
+impl<'a> Services<'a> {
+    fn of(sessions: &[Session], exchanges: &[Exchange], facts: &'a ServerFacts) -> Self {
         let mut numbers: BTreeMap<Arc<str>, u32> = BTreeMap::new();
         let mut of_session = Vec::with_capacity(sessions.len());
         for session in sessions {
@@ -141,9 +155,14 @@ impl Services {
         }
         let mut stories: Vec<Vec<(usize, Story)>> = Vec::new();
         stories.resize_with(numbers.len(), Vec::new);
+        let mut lost = Vec::new();
         for ((index, session), &service) in sessions.iter().enumerate().zip(&of_session) {
+            let story = story(session, exchanges);
+            if let Some(lost_at) = story.lost_at {
+                lost.push((lost_at, index, servers_of(session, exchanges)));
+            }
             if let Some(stories) = stories.get_mut(service as usize) {
-                stories.push((index, story(session, exchanges)));
+                stories.push((index, story));
             }
         }
         let history = stories
@@ -156,6 +175,14 @@ impl Services {
             headless: headless(exchanges),
             history,
             no_history: History::default(),
+            losses: Losses::of(lost.into_iter()),
+            facts,
+            torn: facts
+                .torn
+                .by_host()
+                .into_iter()
+                .map(|(host, spans)| (host, Arc::from(spans)))
+                .collect(),
         }
     }
 
@@ -172,13 +199,24 @@ impl Services {
         };
         let undecodable =
             |exchange: &Exchange| exchange.response.as_ref().is_some_and(|r| r.undecodable);
-        let clients: BTreeSet<Option<IpAddr>> = if self.headless.is_empty() {
+        let any_torn = self.facts.torn.may_be_any();
+        let seen_whole = self.headless.is_empty() && self.torn.is_empty() && !any_torn;
+        let clients: BTreeSet<Option<IpAddr>> = if seen_whole {
             BTreeSet::new()
         } else {
             members().map(client_host).collect()
         };
+        let ever = || {
+            let (first, last) = (i64::MIN, i64::MAX);
+            Arc::from([(Timestamp::from_nanos(first), Timestamp::from_nanos(last))])
+        };
         Gaps {
             holes: members().any(|exchange| !exchange.holes.is_empty() || undecodable(exchange)),
+            torn: clients
+                .iter()
+                .filter_map(|client| self.torn.get(client.as_ref()?).cloned())
+                .chain(any_torn.then(ever))
+                .collect(),
             headless: clients
                 .into_iter()
                 .flat_map(|client| [(client, None), (client, Some(session.id.clone()))])
@@ -199,7 +237,10 @@ impl Services {
                 .history
                 .get(service as usize)
                 .unwrap_or(&self.no_history),
+            losses: &self.losses,
+            facts: self.facts,
             session: index,
+            servers: servers_of(session, exchanges),
             clients: session
                 .exchanges
                 .iter()
@@ -207,6 +248,20 @@ impl Services {
                 .collect(),
         }
     }
+}
+
+/// The servers that answered a session.
+fn servers_of(session: &Session, exchanges: &[Exchange]) -> BTreeSet<Endpoint> {
+    let mut last: Option<&Endpoint> = None;
+    session
+        .exchanges
+        .iter()
+        .filter_map(|&number| exchanges.get(number as usize))
+        .filter(|exchange| exchange.response.is_some())
+        .filter_map(|exchange| exchange.server.as_ref())
+        .filter(|server| last.replace(server) != Some(server))
+        .cloned()
+        .collect()
 }
 
 /// What one session adds to the history of its service.
@@ -221,6 +276,12 @@ fn story(session: &Session, exchanges: &[Exchange]) -> Story {
             .filter_map(exchange)
             .find(|exchange| exchange.answer() == Answer::Success)
             .map(Exchange::time),
+        began: session
+            .exchanges
+            .iter()
+            .filter_map(exchange)
+            .find(|exchange| exchange.answer() == Answer::Success && exchange.request.is_some())
+            .map(|exchange| (refusal::Client::of(exchange), exchange.time())),
         initialized: session
             .issued_by
             .iter()

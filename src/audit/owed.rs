@@ -15,6 +15,9 @@ pub struct Gaps {
     /// When responses came on its clients' connections whose request is not in the capture, and so
     /// may be the session's. None of the lists is empty, each is in order; sessions share them.
     pub headless: Vec<Arc<[Timestamp]>>,
+    /// When connections of its clients were torn, whole exchanges perhaps among what is missing: in order
+    /// of their beginning, each with the last hole of those that had begun by then.
+    pub torn: Vec<Arc<[(Timestamp, Timestamp)]>>,
 }
 
 impl Gaps {
@@ -31,6 +34,25 @@ impl Gaps {
             let place = times.partition_point(|&time| time < from);
             times.get(place).is_some_and(|&time| time <= to)
         })
+    }
+}
+
+impl Gaps {
+    /// Whether a connection of a client was torn between two times.
+    #[must_use]
+    pub fn torn_between(&self, from: Timestamp, to: Timestamp) -> bool {
+        self.torn.iter().any(|spans| {
+            let begun = spans.partition_point(|(begin, _)| *begin <= to);
+            let last = begun.checked_sub(1).and_then(|last| spans.get(last));
+            last.is_some_and(|(_, until)| *until >= from)
+        })
+    }
+
+    /// The last hole in a connection of a client.
+    #[must_use]
+    pub fn torn_until(&self) -> Option<Timestamp> {
+        let lasts = self.torn.iter().filter_map(|spans| spans.last());
+        lasts.map(|(_, until)| *until).max()
     }
 }
 

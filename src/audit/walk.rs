@@ -464,6 +464,7 @@ impl<'r, 'a> Walk<'r, 'a> {
             self.room.session,
             self.room.exchanges,
             &self.room.neighbours,
+            &self.room.gaps,
             &self.case.resumes,
             &incarnation_at,
         );

@@ -182,6 +182,9 @@ pub struct Refusal {
     pub site: Site,
     /// Time of the last.
     pub last: Timestamp,
+    /// Requests that the client sent of a session lost for good, more than a second after it was told
+    /// and before it had another one: how many, and how long after it was told the last of them.
+    pub insisted: Option<(u32, Span)>,
     /// Numbers of the session's resumes among them.
     pub resumes: Vec<u32>,
 }
