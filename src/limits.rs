@@ -45,6 +45,9 @@ pub struct Limits {
     pub text: usize,
     /// A HAR entry: 256 MiB of text.
     pub har_entry: usize,
+    /// Refusals of connections, and ends of torn ones, that each shard remembers: a scan of ports must not
+    /// fill the memory. Beyond it, less is known of when servers started and what was seen whole.
+    pub server_facts: usize,
 }
 
 impl Default for Limits {
@@ -67,6 +70,7 @@ impl Default for Limits {
             expansion: 1000,
             text: 8 << 10,
             har_entry: 256 << 20,
+            server_facts: 1 << 16,
         }
     }
 }

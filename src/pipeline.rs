@@ -134,6 +134,7 @@ fn gather(options: &Options, progress: &Progress) -> Harvest {
         harvest.anomalies.merge(read.anomalies);
         harvest.counts = read.counts;
         harvest.window = read.window;
+        harvest.servers = read.servers;
     }
     let read: Vec<HarRead> = har_inputs
         .into_par_iter()

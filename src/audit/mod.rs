@@ -3,6 +3,7 @@
 
 mod around;
 pub mod backend;
+pub mod between;
 mod cost;
 pub mod crossing;
 pub mod id;
@@ -22,17 +23,18 @@ use crate::model::{
     analysis::{Resume, SegmentRow, SessionRow},
     case::{ResumeCase, SessionCase},
     exchange::{Answer, Exchange, Part, Window},
-    flow::Endpoint,
+    flow::{Endpoint, ServerFacts},
     id::SessionId,
     session::{Grouping, Session},
     time::Timestamp,
 };
 use backend::Backends;
+use between::{Between, Run};
 use crossing::Crossings;
 use order::Orders;
 pub use owed::{Gaps, Spans};
 use rayon::prelude::*;
-use refusal::{History, Neighbours, Story};
+use refusal::{History, Losses, Neighbours, Story};
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
@@ -52,8 +54,13 @@ pub struct Judged {
 
 /// Judges every session of a run. The result stands in the order of [`Grouping::sessions`].
 #[must_use]
-pub fn audit(grouping: &Grouping, exchanges: &[Exchange], window: Window) -> Vec<Judged> {
-    let services = Services::of(&grouping.sessions, exchanges);
+pub fn audit(
+    grouping: &Grouping,
+    exchanges: &[Exchange],
+    window: Window,
+    servers: &ServerFacts,
+) -> Vec<Judged> {
+    let services = Services::of(&grouping.sessions, exchanges, servers);
     let backends = Backends::learn(
         &grouping.sessions,
         &services.of_session,
@@ -71,6 +78,13 @@ pub fn audit(grouping: &Grouping, exchanges: &[Exchange], window: Window) -> Vec
         .map(|members| Crossings::learn(members, exchanges))
         .collect();
     let (none, no_crossings) = (Backends::default(), Crossings::default());
+    let between = Between::learn(Run {
+        grouping,
+        exchanges,
+        service_of: &services.of_session,
+        whole: &services.whole,
+        servers,
+    });
     let orders = Orders::learn(&grouping.sessions, &services.of_session, exchanges);
     let mut judged: Vec<Judged> = grouping
         .sessions
@@ -90,6 +104,7 @@ pub fn audit(grouping: &Grouping, exchanges: &[Exchange], window: Window) -> Vec
                 service_whole: services.is_whole(service),
                 gaps: services.gaps(session, exchanges),
                 neighbours: services.neighbours(index, session, exchanges),
+                between: &between,
             })
             .judge()
         })
@@ -105,7 +120,7 @@ pub fn list_segments(session: &Session, exchanges: &[Exchange]) -> Vec<SegmentRo
 }
 
 /// What is known of the services that sessions belong to.
-struct Services {
+struct Services<'a> {
     /// The service of each session, numbered.
     of_session: Vec<u32>,
     /// Whether every exchange of a service was seen whole: no hole, no lost head.
@@ -119,13 +134,19 @@ struct Services {
     /// What the sessions of each service went through.
     history: Vec<History>,
     no_history: History,
+    /// What the sessions of each server went through.
+    losses: Losses,
+    /// What packets show of servers beside their exchanges.
+    facts: &'a ServerFacts,
+    /// When connections of each host were torn.
+    torn: BTreeMap<IpAddr, Spans>,
 }
 
 /// Spans by client and session.
 type Headless = BTreeMap<(Option<IpAddr>, Option<SessionId>), Spans>;
 
-impl Services {
-    fn of(sessions: &[Session], exchanges: &[Exchange]) -> Self {
+impl<'a> Services<'a> {
+    fn of(sessions: &[Session], exchanges: &[Exchange], facts: &'a ServerFacts) -> Self {
         let mut numbers: BTreeMap<Arc<str>, u32> = BTreeMap::new();
         let mut of_session = Vec::with_capacity(sessions.len());
         for session in sessions {
@@ -146,9 +167,14 @@ impl Services {
         }
         let mut stories: Vec<Vec<(usize, Story)>> = Vec::new();
         stories.resize_with(numbers.len(), Vec::new);
+        let mut lost = Vec::new();
         for ((index, session), &service) in sessions.iter().enumerate().zip(&of_session) {
+            let story = story(session, exchanges);
+            if let Some(lost_at) = story.lost_at {
+                lost.push((lost_at, index, servers_of(session, exchanges)));
+            }
             if let Some(stories) = stories.get_mut(service as usize) {
-                stories.push((index, story(session, exchanges)));
+                stories.push((index, story));
             }
         }
         let history = stories
@@ -162,6 +188,14 @@ impl Services {
             headless: headless(exchanges),
             history,
             no_history: History::default(),
+            losses: Losses::of(lost.into_iter()),
+            facts,
+            torn: facts
+                .torn
+                .by_host()
+                .into_iter()
+                .map(|(host, spans)| (host, Spans::of(spans)))
+                .collect(),
         }
     }
 
@@ -178,17 +212,31 @@ impl Services {
                 .iter()
                 .filter_map(|&number| exchanges.get(number as usize))
         };
-        let clients: BTreeSet<Option<IpAddr>> = if self.headless.is_empty() {
+        let any_torn = self.facts.torn.may_be_any();
+        let seen_whole = self.headless.is_empty() && self.torn.is_empty() && !any_torn;
+        let clients: BTreeSet<Option<IpAddr>> = if seen_whole {
             BTreeSet::new()
         } else {
             members().map(client_host).collect()
         };
+        let ever = || {
+            let (first, last) = (i64::MIN, i64::MAX);
+            Spans::of(vec![(
+                Timestamp::from_nanos(first),
+                Timestamp::from_nanos(last),
+            )])
+        };
+        let torn = clients
+            .iter()
+            .filter_map(|client| self.torn.get(client.as_ref()?).cloned())
+            .chain(any_torn.then(ever))
+            .collect();
         let headless = clients
             .into_iter()
             .flat_map(|client| [(client, None), (client, Some(session.id.clone()))])
             .filter_map(|key| self.headless.get(&key).cloned())
             .collect();
-        Gaps::of(members(), headless)
+        Gaps::of(members(), headless, torn)
     }
 
     fn neighbours(
@@ -203,7 +251,10 @@ impl Services {
                 .history
                 .get(service as usize)
                 .unwrap_or(&self.no_history),
+            losses: &self.losses,
+            facts: self.facts,
             session: index,
+            servers: servers_of(session, exchanges),
             clients: session
                 .exchanges
                 .iter()
@@ -211,6 +262,20 @@ impl Services {
                 .collect(),
         }
     }
+}
+
+/// The servers that answered a session.
+fn servers_of(session: &Session, exchanges: &[Exchange]) -> BTreeSet<Endpoint> {
+    let mut last: Option<&Endpoint> = None;
+    session
+        .exchanges
+        .iter()
+        .filter_map(|&number| exchanges.get(number as usize))
+        .filter(|exchange| exchange.response.is_some())
+        .filter_map(|exchange| exchange.server.as_ref())
+        .filter(|server| last.replace(server) != Some(server))
+        .cloned()
+        .collect()
 }
 
 /// What one session adds to the history of its service.
@@ -225,6 +290,12 @@ fn story(session: &Session, exchanges: &[Exchange]) -> Story {
             .filter_map(exchange)
             .find(|exchange| exchange.answer() == Answer::Success)
             .map(Exchange::time),
+        began: session
+            .exchanges
+            .iter()
+            .filter_map(exchange)
+            .find(|exchange| exchange.answer() == Answer::Success && exchange.request.is_some())
+            .map(|exchange| (refusal::Client::of(exchange), exchange.time())),
         initialized: session
             .issued_by
             .iter()

@@ -21,12 +21,19 @@ pub struct Gaps {
     /// While responses came on its clients' connections whose request is not in the capture, and so
     /// may be the session's. None of the lists is empty; sessions share them.
     headless: Vec<Spans>,
+    /// While connections of its clients were torn: whole exchanges may be among what is missing.
+    torn: Vec<Spans>,
 }
 
 impl Gaps {
-    /// What a session lacks, by its exchanges and by the responses without request that may be its.
+    /// What a session lacks, by its exchanges, by the responses without request that may be its, and by
+    /// the torn connections of its clients.
     #[must_use]
-    pub fn of<'a>(exchanges: impl Iterator<Item = &'a Exchange>, headless: Vec<Spans>) -> Self {
+    pub fn of<'a>(
+        exchanges: impl Iterator<Item = &'a Exchange>,
+        headless: Vec<Spans>,
+        torn: Vec<Spans>,
+    ) -> Self {
         let (mut own, mut gets) = (Vec::new(), Vec::new());
         let (mut unanswered, mut hidden) = (Vec::new(), Vec::new());
         for exchange in exchanges {
@@ -48,6 +55,7 @@ impl Gaps {
             gets: Spans::of(gets),
             hidden: Spans::of(hidden),
             headless,
+            torn,
         }
     }
 
@@ -61,6 +69,12 @@ impl Gaps {
     #[must_use]
     pub fn any_headless(&self) -> bool {
         !self.headless.is_empty()
+    }
+
+    /// The end of the last response whose request is not in the capture.
+    #[must_use]
+    pub fn headless_until(&self) -> Option<Timestamp> {
+        self.headless.iter().filter_map(Spans::end).max()
     }
 
     /// Whether anything is missing between two times.
@@ -143,6 +157,20 @@ impl Spans {
         self.0.is_empty()
     }
 
+    /// The end of the last to end.
+    fn end(&self) -> Option<Timestamp> {
+        self.0.last().map(|span| span.latest)
+    }
+
+    /// Whether one of them shares an instant with the span from `from` to `to`, its ends included.
+    fn touch(&self, from: Timestamp, to: Timestamp) -> bool {
+        let begun = self.0.partition_point(|span| span.from <= to);
+        begun
+            .checked_sub(1)
+            .and_then(|last| self.0.get(last))
+            .is_some_and(|span| span.latest >= from)
+    }
+
     /// Whether one of them shares an instant with the span from `from` to `to`, which that last instant
     /// is not part of unless it is the only one.
     pub(super) fn meet(&self, from: Timestamp, to: Timestamp) -> bool {
@@ -153,6 +181,20 @@ impl Spans {
             .checked_sub(1)
             .and_then(|last| self.0.get(last))
             .is_some_and(|span| span.latest >= from)
+    }
+}
+
+impl Gaps {
+    /// Whether a connection of a client was torn between two times.
+    #[must_use]
+    pub fn torn_between(&self, from: Timestamp, to: Timestamp) -> bool {
+        self.torn.iter().any(|spans| spans.touch(from, to))
+    }
+
+    /// The last hole in a connection of a client.
+    #[must_use]
+    pub fn torn_until(&self) -> Option<Timestamp> {
+        self.torn.iter().filter_map(Spans::end).max()
     }
 }
 

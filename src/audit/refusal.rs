@@ -5,6 +5,8 @@ use super::owed::{Gaps, Spans};
 use crate::model::{
     case::{Fork, Refusal, RefusalKind, ResumeCase, Site},
     exchange::{Answer, EndCause, Exchange},
+    flow::{Endpoint, ServerFacts},
+    place::InputId,
     session::Session,
     time::{Span, Timestamp},
     verdict::Verdict,
@@ -12,6 +14,7 @@ use crate::model::{
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
+    sync::Arc,
 };
 
 /// Refusals between successes closer than this are another replica's.
@@ -20,6 +23,10 @@ const BETWEEN_SUCCESSES: Span = Span::from_secs(30);
 const AFTER_CUT: Span = Span::from_secs(30);
 /// A client is live at a cut when it asked for something this shortly before.
 const LIVE_BEFORE_CUT: Span = Span::from_secs(60);
+/// What takes sessions down together cuts their streams within this time of each other.
+const CUT_TOGETHER: Span = Span::from_secs(2);
+/// Requests this soon after a refusal may have been on their way.
+const ON_THEIR_WAY: Span = Span::from_secs(1);
 /// Refusals with 5xx that count, when they are the only answer.
 const SERVER_ERRORS: usize = 3;
 
@@ -35,6 +42,44 @@ pub struct History {
     initialized_by: BTreeMap<IpAddr, Vec<Timestamp>>,
     /// While requests waited whose response's head is not in the capture.
     unanswered: Spans,
+    /// First successes of sessions, by client.
+    began_by: BTreeMap<Client, Vec<(Timestamp, usize)>>,
+}
+
+/// First refusals for good of each server's sessions, in order of time.
+#[derive(Clone, Debug, Default)]
+pub struct Losses(BTreeMap<Endpoint, Vec<(Timestamp, usize)>>);
+
+impl Losses {
+    /// Enters the sessions that were lost: when, which, and the servers that answered it.
+    #[must_use]
+    pub fn of(lost: impl Iterator<Item = (Timestamp, usize, BTreeSet<Endpoint>)>) -> Self {
+        let mut losses = Self::default();
+        for (time, session, servers) in lost {
+            for server in servers {
+                losses.0.entry(server).or_default().push((time, session));
+            }
+        }
+        for lost in losses.0.values_mut() {
+            lost.sort_unstable();
+        }
+        losses
+    }
+}
+
+/// Who holds a session: a host (of a HAR, the file) and the software's name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Client(Option<IpAddr>, Option<InputId>, Option<Arc<str>>);
+
+impl Client {
+    /// The client of an exchange.
+    #[must_use]
+    pub fn of(exchange: &Exchange) -> Self {
+        let host = exchange.client.as_ref().and_then(Endpoint::ip);
+        let file = host.is_none().then_some(exchange.place.input);
+        let request = exchange.request.as_ref();
+        Self(host, file, request.and_then(|r| r.user_agent.clone()))
+    }
 }
 
 /// One session of a service's history.
@@ -48,6 +93,8 @@ pub struct Story {
     pub initialized: Vec<(Option<IpAddr>, Timestamp)>,
     /// Requests whose response's head is not in the capture: when each began and ended.
     pub unanswered: Vec<(Timestamp, Timestamp)>,
+    /// Its first success, and whose.
+    pub began: Option<(Client, Timestamp)>,
 }
 
 impl History {
@@ -69,6 +116,10 @@ impl History {
                 }
             }
             unanswered.extend(story.unanswered);
+            if let Some((client, time)) = story.began {
+                let began = history.began_by.entry(client).or_default();
+                began.push((time, session));
+            }
             for (client, time) in story.initialized {
                 if let Some(client) = client {
                     history.initialized_at.push(time);
@@ -82,6 +133,9 @@ impl History {
         for times in history.initialized_by.values_mut() {
             times.sort_unstable();
         }
+        for began in history.began_by.values_mut() {
+            began.sort_unstable();
+        }
         history
     }
 }
@@ -91,21 +145,56 @@ impl History {
 pub struct Neighbours<'a> {
     /// The history.
     pub history: &'a History,
+    /// What the sessions of each server went through, of whatever service.
+    pub losses: &'a Losses,
+    /// What packets show of servers beside their exchanges.
+    pub facts: &'a ServerFacts,
     /// The session.
     pub session: usize,
     /// Its clients.
     pub clients: BTreeSet<IpAddr>,
+    /// The servers that answered it.
+    pub servers: BTreeSet<Endpoint>,
 }
 
 impl Neighbours<'_> {
-    /// Whether another session was lost for good between two times.
+    /// Whether another session of the service or of a server was lost for good between two times.
     fn lost_between(&self, from: Timestamp, to: Timestamp) -> bool {
-        let lost = &self.history.lost_at;
-        let place = lost.partition_point(|(time, _)| *time < from);
-        lost.iter()
-            .skip(place)
-            .take_while(|(time, _)| *time <= to)
-            .any(|&(_, session)| session != self.session)
+        let servers = self.servers.iter();
+        let of_servers = servers.filter_map(|server| self.losses.0.get(server));
+        std::iter::once(&self.history.lost_at)
+            .chain(of_servers)
+            .any(|lost| {
+                let place = lost.partition_point(|(time, _)| *time < from);
+                lost.iter()
+                    .skip(place)
+                    .take_while(|(time, _)| *time <= to)
+                    .any(|&(_, session)| session != self.session)
+            })
+    }
+
+    /// Whether a server refused connections between two times: it was down.
+    fn down_between(&self, from: Timestamp, to: Timestamp) -> bool {
+        self.servers
+            .iter()
+            .any(|server| self.facts.refused.between(server, from, to))
+    }
+
+    /// Whether connections of a server were not seen whole between two times: what others went through
+    /// may lie there.
+    fn torn_between(&self, from: Timestamp, to: Timestamp) -> bool {
+        let mut servers = self.servers.iter();
+        servers.any(|server| self.facts.torn.between(server, from, to))
+    }
+
+    /// When a client first had another session after a time.
+    fn began_another_after(&self, client: &Client, time: Timestamp) -> Option<Timestamp> {
+        let began = self.history.began_by.get(client)?;
+        let place = began.partition_point(|(at, _)| *at <= time);
+        let mut later = began.iter().skip(place);
+        later
+            .find(|(_, session)| *session != self.session)
+            .map(|&(at, _)| at)
     }
 
     /// Whether another session was served after a time.
@@ -140,6 +229,13 @@ struct Step<'a> {
 }
 
 impl Step<'_> {
+    /// Refused, and not for its cursor.
+    fn is_plain_refusal(&self) -> bool {
+        self.outcome == Outcome::Refused
+            && self.exchange.cursor().is_none()
+            && self.exchange.method() != "DELETE"
+    }
+
     fn site(&self, incarnation: u32) -> Site {
         Site {
             resume: self.resume,
@@ -181,7 +277,10 @@ pub fn refusals(
     incarnation_at: &dyn Fn(Timestamp) -> u32,
 ) -> Vec<Refusal> {
     let steps = steps(session, exchanges, Some(neighbours));
-    let outlook = Outlook::of(&steps, session, exchanges, resumes);
+    let outlook = Outlook {
+        unseen_until: unseen_until(&steps, gaps),
+        ..Outlook::of(&steps, session, exchanges, resumes)
+    };
     let deleted = deleted_at(session, exchanges);
     let mut runs: Vec<Refusal> = Vec::new();
     let mut open: Option<RefusalKind> = None;
@@ -210,11 +309,15 @@ pub fn refusals(
                     continue;
                 }
                 open = Some(kind);
+                let lost = matches!(kind, RefusalKind::Lost | RefusalKind::LostOnDisconnect);
                 runs.push(Refusal {
                     kind,
                     misleading: is_misleading(step.exchange, kind),
                     status: step.exchange.status().unwrap_or(0),
                     count: 1,
+                    insisted: (lost && !outlook.may_have_lived_after(step.time))
+                        .then(|| insisted(&steps, index, neighbours))
+                        .flatten(),
                     context: outlook.context(index, neighbours),
                     site: step.site(incarnation_at(step.time)),
                     last: step.time,
@@ -253,11 +356,42 @@ fn revived_after_delete(
         misleading: false,
         status: step.exchange.status().unwrap_or(0),
         count: 1,
+        insisted: None,
         context: "served after a good DELETE".to_owned(),
         site: step.site(incarnation_at(step.time)),
         last: step.time,
         resumes: step.resume.into_iter().collect(),
     })
+}
+
+/// The requests that a client still sends of a session after its last refusal at `index` was answered,
+/// until it has another session: how many, and how long after.
+fn insisted(steps: &[Step<'_>], index: usize, neighbours: &Neighbours<'_>) -> Option<(u32, Span)> {
+    let refusal = steps.get(index)?.exchange;
+    let answered = refusal.response.as_ref()?.time;
+    // Another session is told by its first success, and that was asked for before it was answered.
+    let asked = refusal.time();
+    let mut moved_on: BTreeMap<Client, Option<Timestamp>> = BTreeMap::new();
+    let mut count = 0;
+    let mut last = None;
+    let behind = steps.get(index + 1..)?.iter();
+    for step in behind.take_while(|step| step.outcome != Outcome::Success) {
+        let Some(request) = &step.exchange.request else {
+            continue;
+        };
+        if &*request.method == "DELETE" || request.time.since(answered) <= ON_THEIR_WAY {
+            continue;
+        }
+        let client = Client::of(step.exchange);
+        let moved_on = moved_on
+            .entry(client)
+            .or_insert_with_key(|client| neighbours.began_another_after(client, asked));
+        if moved_on.is_none_or(|at| at > request.time) {
+            count += 1;
+            last = Some(request.time.since(answered));
+        }
+    }
+    last.map(|last| (count, last))
 }
 
 fn steps<'a>(
@@ -335,6 +469,8 @@ struct Outlook<'s, 'a> {
     run_began: Vec<Option<usize>>,
     /// The last success that is no DELETE, and the last one of another cursor (or none).
     last_alive: Option<usize>,
+    /// It was refused and lived on: it has several servers, and one of them alone may have refused it.
+    misrouted: bool,
     last_alive_of_another: Option<usize>,
     first_post: Option<usize>,
     last_post: Option<usize>,
@@ -352,6 +488,8 @@ struct Outlook<'s, 'a> {
     cuts: Vec<Timestamp>,
     /// When requests were made.
     asked: Vec<Timestamp>,
+    /// Until when a success may have gone unseen.
+    unseen_until: Option<Timestamp>,
 }
 
 impl<'s, 'a> Outlook<'s, 'a> {
@@ -379,6 +517,9 @@ impl<'s, 'a> Outlook<'s, 'a> {
             success_after: vec![None; steps.len()],
             run_began: Vec::with_capacity(steps.len()),
             last_alive,
+            misrouted: last_alive
+                .and_then(|last| steps.get(..last))
+                .is_some_and(|before| before.iter().any(Step::is_plain_refusal)),
             last_alive_of_another: steps
                 .iter()
                 .rposition(|step| alive(step) && step.exchange.cursor() != its_cursor),
@@ -415,6 +556,7 @@ impl<'s, 'a> Outlook<'s, 'a> {
                 .iter()
                 .filter(is_refused)
                 .any(|step| step.exchange.method() == "POST"),
+            unseen_until: None,
             open: Vec::with_capacity(session.segments.len()),
             cuts: cuts(session, exchanges),
             asked: steps
@@ -466,7 +608,15 @@ impl<'s, 'a> Outlook<'s, 'a> {
     ) -> Option<RefusalKind> {
         let step = self.steps.get(index)?;
         let is_after = |other: Option<usize>| other.is_some_and(|other| other > index);
-        let lives_after = is_after(self.last_alive);
+        // An initialize that issues the id again begins another life: this one was lost.
+        let another_life = self
+            .success_after
+            .get(index)
+            .copied()
+            .flatten()
+            .and_then(|next| self.steps.get(next))
+            .is_some_and(|next| next.exchange.is_initialize());
+        let lives_after = is_after(self.last_alive) && !another_life;
 
         if step.outcome == Outcome::Refused
             && let Some(cursor) = step.exchange.cursor()
@@ -479,7 +629,7 @@ impl<'s, 'a> Outlook<'s, 'a> {
             };
             // Requests without a cursor that are refused in the same run speak for another cause.
             let plain_refused = self.plain_refused.get(index).copied().unwrap_or(false);
-            if others && !self.served_cursors.contains(cursor) && !plain_refused {
+            if others && !another_life && !self.served_cursors.contains(cursor) && !plain_refused {
                 return Some(RefusalKind::Cursor);
             }
         }
@@ -539,6 +689,11 @@ impl<'s, 'a> Outlook<'s, 'a> {
         Some(RefusalKind::Lost)
     }
 
+    /// Whether a success may have come after a time that the capture does not show.
+    fn may_have_lived_after(&self, time: Timestamp) -> bool {
+        self.unseen_until.is_some_and(|until| until >= time)
+    }
+
     /// Whether a segment that opened before `time` was open then.
     fn has_open_segment(&self, time: Timestamp) -> bool {
         let opened = self.open.partition_point(|(open, _)| *open < time);
@@ -574,9 +729,14 @@ impl<'s, 'a> Outlook<'s, 'a> {
             .and_then(|last| self.asked.get(last))
             .is_some_and(|&asked| cut.since(asked) <= LIVE_BEFORE_CUT);
         let until = cut.plus(AFTER_CUT);
+        let together = cut.plus(Span::from_nanos(-CUT_TOGETHER.nanos()));
         let served = self.before(index).map_or(cut, |last| last.time.min(cut));
         soon && live
-            && !neighbours.lost_between(cut, until)
+            && !self.misrouted
+            && !neighbours.torn_between(together, until)
+            && !self.may_have_lived_after(first)
+            && !neighbours.down_between(together, first)
+            && !neighbours.lost_between(together, until)
             && !neighbours.history.unanswered.meet(served, until)
             && !gaps.headless_between(served, until)
     }
@@ -605,11 +765,29 @@ impl<'s, 'a> Outlook<'s, 'a> {
                 step.time.since(cut).millis_f64() / 1000.0
             ));
         }
+        if let Some(cut) = self.last_cut(step.time)
+            && neighbours.down_between(cut, step.time)
+        {
+            words.push("the server refused connections in between: a restart".to_owned());
+        }
         if neighbours.initialized_between(step.time, step.time.plus(AFTER_CUT)) {
             words.push("other clients initialize just after: a restart".to_owned());
         }
         words.join(", ")
     }
+}
+
+/// Until when successes of a session may have gone unseen: while bytes of connections of its clients are
+/// missing, up to the last answer whose request is missing, and to the last request whose answer is not
+/// there though nothing ended its connection.
+fn unseen_until(steps: &[Step<'_>], gaps: &Gaps) -> Option<Timestamp> {
+    let headless = gaps.headless_until();
+    let unanswered = steps
+        .iter()
+        .rfind(|step| step.exchange.response.is_none() && step.exchange.is_open())
+        .map(|step| step.time);
+    let answers = headless.max(unanswered);
+    answers.max(gaps.torn_until())
 }
 
 /// When segments of the session's incomplete streams were cut, in order.

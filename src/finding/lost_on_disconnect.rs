@@ -18,7 +18,9 @@ finding! {
     ///
     /// ## When it is wrong
     ///
-    /// A server that restarted with a single client looks the same: nothing else shows the restart.
+    /// A server that restarted with a single client looks the same, unless it refused a connection in
+    /// between. A session that was refused before and lived on has several servers: it may be lost on one
+    /// of them alone, and is not told here.
     ///
     /// ## What to do
     ///

@@ -40,6 +40,7 @@ mod cursor_ignored;
 mod cursor_refused;
 mod cut_by_timer;
 mod event_id_reused;
+mod executed_twice;
 mod foreign_cursor;
 mod ids_skipped;
 mod lost_on_disconnect;
@@ -54,8 +55,12 @@ mod result_dropped;
 mod result_lost;
 mod retry_ignored;
 mod sequence_regression;
+mod session_adopted;
+mod session_id_invalid;
+mod session_id_reissued;
 mod session_lost;
 mod session_revived;
+mod session_shared;
 mod stream_conflict;
 mod stream_superseded;
 mod unknown_session_allocation;
@@ -126,9 +131,12 @@ pub static ALL: &[&Rule] = &[
     &misleading_status::RULE,
     &lost_on_disconnect::RULE,
     &no_reinitialize::RULE,
+    &session_id_reissued::RULE,
+    &session_adopted::RULE,
     &result_lost::RULE,
     &result_dropped::RULE,
     &result_differs::RULE,
+    &executed_twice::RULE,
     &progress_stalled::RULE,
     &cursor_dropped::RULE,
     &reconnect_storm::RULE,
@@ -136,6 +144,8 @@ pub static ALL: &[&Rule] = &[
     &cut_by_timer::RULE,
     &broadcast::RULE,
     &wrong_channel::RULE,
+    &session_id_invalid::RULE,
+    &session_shared::RULE,
 ];
 
 /// The finding named `code`.

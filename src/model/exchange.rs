@@ -283,6 +283,8 @@ pub struct Request {
     pub body_bytes: u64,
     /// Whether the whole body was seen.
     pub complete: bool,
+    /// Whether the server acknowledged every byte of it, as far as its packets show. Never in a HAR.
+    pub received: bool,
 }
 
 /// The scheme an exchange used.

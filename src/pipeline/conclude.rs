@@ -7,6 +7,7 @@ use crate::{
     model::{
         analysis::{Analysis, Finding, Input, SessionRef, Totals},
         exchange::{ConnectionId, EndCause, Exchange, Window},
+        flow::ServerFacts,
         id::SessionId,
         place::{InputId, Place},
         session::Role,
@@ -27,6 +28,7 @@ pub(super) struct Harvest {
     pub(super) exchanges: Vec<Exchange>,
     pub(super) anomalies: Anomalies,
     pub(super) window: Window,
+    pub(super) servers: ServerFacts,
 }
 
 /// Concludes a run.
@@ -37,6 +39,7 @@ pub(super) fn conclude(harvest: Harvest, options: &Options) -> Analysis {
         mut exchanges,
         anomalies,
         mut window,
+        servers,
     } = harvest;
     exchanges.retain(|exchange| is_wanted(exchange, options));
     for exchange in &exchanges {
@@ -61,7 +64,7 @@ pub(super) fn conclude(harvest: Harvest, options: &Options) -> Analysis {
     let mut grouping = mcp::session::group(&exchanges);
     mcp::vantage::pair(&mut grouping, &mut exchanges);
     mcp::stream::thread(&mut grouping, &exchanges);
-    let mut judged = audit::audit(&grouping, &exchanges, window);
+    let mut judged = audit::audit(&grouping, &exchanges, window, &servers);
     let overall = audit::overall::look(&grouping, &exchanges, &mut judged, options.window);
     let judgements: Vec<Vec<(Finding, Vec<u32>)>> = judged
         .par_iter()

@@ -13,7 +13,7 @@ use crate::{
     },
     tcp,
 };
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, net::SocketAddr, sync::Arc};
 
 /// Data that stays unacknowledged this long, while packets still come, tells of a partition.
 const UNACKNOWLEDGED: Span = Span::from_secs(3);
@@ -27,6 +27,8 @@ pub(super) struct Outcome {
     pub(super) anomalies: Anomalies,
     /// What it spoke, when that could not be read.
     pub(super) opaque: Option<(http::Protocol, Place)>,
+    /// When bytes of it are not in the capture: its ends, when it began, and the last hole.
+    pub(super) torn: Option<([SocketAddr; 2], (Timestamp, Timestamp))>,
 }
 
 /// The sink of one TCP connection.
@@ -34,6 +36,7 @@ pub(super) struct Tap {
     http: http::Connection,
     recorder: Recorder,
     opened: At,
+    ends: [SocketAddr; 2],
 }
 
 impl Tap {
@@ -55,12 +58,14 @@ impl Tap {
                 outcome: Outcome::default(),
                 places: vec![opening.first.place],
                 acknowledged: 0,
+                received: 0,
                 last_acknowledged: None,
                 unacknowledged: VecDeque::new(),
                 after_fin: Vec::new(),
                 closes: Closes::default(),
             },
             opened: opening.first,
+            ends: [opening.a, opening.b],
         }
     }
 
@@ -81,7 +86,10 @@ impl tcp::Sink for Tap {
         self.note_roles(at);
     }
 
-    fn hole(&mut self, sender: Side, bytes: u64, _kind: tcp::HoleKind, at: At) {
+    fn hole(&mut self, sender: Side, bytes: u64, kind: tcp::HoleKind, at: At) {
+        if kind != tcp::HoleKind::Unacknowledged {
+            self.recorder.outcome.torn = Some((self.ends, (self.opened.time, at.time)));
+        }
         self.http.hole(sender, bytes, at, &mut self.recorder);
         self.note_roles(at);
     }
@@ -89,6 +97,8 @@ impl tcp::Sink for Tap {
     fn acknowledged(&mut self, sender: Side, at: At) {
         if self.http.client() == Some(sender.other()) {
             self.recorder.acknowledge(at);
+        } else if self.http.client() == Some(sender) {
+            self.recorder.received = at.offset;
         }
     }
 
@@ -154,6 +164,8 @@ struct Recorder {
     places: Vec<Place>,
     /// How far the client acknowledged the server's bytes.
     acknowledged: u64,
+    /// How far the server acknowledged the client's bytes.
+    received: u64,
     last_acknowledged: Option<Timestamp>,
     /// Events that the client has not acknowledged yet.
     unacknowledged: VecDeque<EventAt>,
@@ -164,6 +176,8 @@ struct Recorder {
 
 struct Slot {
     draft: Option<Draft>,
+    /// Offset just past the request.
+    asked: Option<u64>,
     /// Its response ended as its framing says, at this place.
     ended: Option<At>,
     /// The last byte seen of it.
@@ -246,6 +260,7 @@ impl Recorder {
         while self.open.len() <= index {
             self.open.push_back(Slot {
                 draft: Some(Draft::new(at.place, Source::Packets)),
+                asked: None,
                 ended: None,
                 last: at,
             });
@@ -387,6 +402,9 @@ impl Recorder {
             Some(self.endpoint(client.other())),
         );
         let (mut exchange, anomalies) = draft.finish();
+        if let Some(request) = &mut exchange.request {
+            request.received = slot.asked.is_some_and(|end| end <= self.received);
+        }
         exchange.end = end;
         exchange.connection = Some(ConnectionId::default());
         exchange.more_places = self
@@ -463,6 +481,9 @@ impl http::Sink for Recorder {
     fn request_end(&mut self, exchange: http::ExchangeNo, complete: bool, at: At) {
         if let Some((draft, settings)) = self.draft(exchange, at) {
             draft.request_end(complete, at, &settings);
+        }
+        if let Some(slot) = self.slot(exchange, at) {
+            slot.asked = Some(at.offset);
         }
     }
 

@@ -14,6 +14,7 @@ use crate::{
     link,
     model::{
         exchange::{Exchange, Window},
+        flow::ServerFacts,
         packet::{Segment, Skip},
         place::{InputId, Place},
     },
@@ -37,6 +38,7 @@ pub(super) struct Packets {
     pub(super) summaries: Vec<(InputId, Summary)>,
     pub(super) counts: BTreeMap<InputId, Counts>,
     pub(super) window: Window,
+    pub(super) servers: ServerFacts,
 }
 
 /// What was counted of one input.
@@ -74,6 +76,7 @@ pub(super) fn read(mut timeline: Timeline<'_>, settings: &Arc<Settings>) -> Pack
     {
         packets.exchanges.extend(finished.exchanges);
         packets.anomalies.merge(finished.anomalies);
+        packets.servers.merge(finished.servers);
         for (input, holes) in finished.holes {
             let counts = packets.counts.entry(input).or_default();
             counts.holes += holes.holes;
@@ -231,10 +234,16 @@ struct Finished {
     anomalies: Anomalies,
     opaque: Vec<(http::Protocol, Place)>,
     holes: BTreeMap<InputId, tcp::Holes>,
+    servers: ServerFacts,
 }
 
 impl Finished {
-    fn take(&mut self, outcome: Outcome) {
+    fn take(&mut self, outcome: Outcome, limits: &Limits) {
+        if let Some((ends, span)) = outcome.torn {
+            for end in ends {
+                self.servers.torn.note(end, span, limits.server_facts);
+            }
+        }
         self.exchanges.extend(outcome.exchanges);
         self.anomalies.merge(outcome.anomalies);
         self.opaque.extend(outcome.opaque);
@@ -265,12 +274,17 @@ impl Shard {
             let Some(payload) = frame.data.get(start..start + card.len as usize) else {
                 continue;
             };
+            if tcp::refuses(&card.segment) {
+                let limit = settings.limits.server_facts;
+                let (server, time) = (card.segment.source, card.segment.time);
+                finished.servers.refused.note(server, time, limit);
+            }
             self.table.push(
                 &card.segment,
                 payload,
                 &mut anomalies,
                 &mut |opening| Tap::new(opening, &settings),
-                &mut |tap| finished.take(tap.into_outcome()),
+                &mut |tap| finished.take(tap.into_outcome(), &settings.limits),
             );
         }
         finished.anomalies.merge(anomalies);
@@ -278,9 +292,10 @@ impl Shard {
 
     fn finish(self) -> Finished {
         let mut finished = self.finished;
+        let settings = self.settings;
         let mut anomalies = Anomalies::default();
         let holes = self.table.finish(&mut anomalies, &mut |tap: Tap| {
-            finished.take(tap.into_outcome());
+            finished.take(tap.into_outcome(), &settings.limits);
         });
         finished.anomalies.merge(anomalies);
         finished.holes = holes;

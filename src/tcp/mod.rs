@@ -55,7 +55,7 @@ mod oracle;
 mod rules;
 
 pub use numbers::StreamNumbers;
-pub use segment::parse;
+pub use segment::{parse, refuses};
 pub use table::Table;
 
 use crate::model::{flow::Side, place::At};

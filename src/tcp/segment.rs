@@ -64,6 +64,19 @@ pub fn parse<'a>(
     Ok((segment, payload))
 }
 
+/// Whether a segment refuses a connection: nobody listens at its source.
+///
+/// A reset is numbered by what it answers (RFC 9293, section 3.5.2). Zero with an acknowledgment is
+/// the answer to a segment without one, and of those there is none but the SYN.
+#[must_use]
+pub const fn refuses(segment: &Segment) -> bool {
+    let flags = segment.flags;
+    segment.sequence == 0
+        && flags.has(TcpFlags::RST)
+        && flags.has(TcpFlags::ACK)
+        && !flags.has(TcpFlags::SYN)
+}
+
 /// IP protocol number of TCP.
 const PROTOCOL: u8 = 6;
 /// The header without options.
@@ -136,5 +149,27 @@ mod tests {
         let mut other = transport(&bytes);
         other.protocol = 17;
         assert!(parse(&other, Timestamp::default(), Place::default()).is_err());
+    }
+
+    #[test]
+    fn a_reset_that_answers_a_syn_refuses_the_connection() {
+        let with = |flags: u8, sequence: u32| {
+            let (segment, _) = parse(
+                &transport(&header(5)),
+                Timestamp::default(),
+                Place::default(),
+            )
+            .unwrap();
+            refuses(&Segment {
+                flags: TcpFlags(flags),
+                sequence,
+                ..segment
+            })
+        };
+        assert!(with(0x14, 0));
+        // Of what had been accepted; in answer to data; no reset.
+        assert!(!with(0x14, 1));
+        assert!(!with(0x04, 0));
+        assert!(!with(0x12, 0));
     }
 }

@@ -93,6 +93,8 @@ impl Act {
 pub(crate) enum Close {
     Fin(Side),
     Rst(Side),
+    /// Nobody listens: the SYN is answered by a reset.
+    Refused,
 }
 
 /// An HTTP request.

@@ -113,6 +113,7 @@ impl Parser {
                             Some("server-fin") => Close::Fin(Side::Server),
                             Some("client-rst") => Close::Rst(Side::Client),
                             Some("server-rst") => Close::Rst(Side::Server),
+                            Some("refused") => Close::Refused,
                             other => return Err(format!("who closes how? {other:?}")),
                         };
                         self.step(connection, Act::Close(close), lost, false);

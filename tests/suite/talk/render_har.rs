@@ -198,6 +198,7 @@ fn error(close: Close, answered: bool) -> &'static str {
         Close::Rst(Side::Server) => "net::ERR_CONNECTION_RESET",
         Close::Fin(Side::Server) if answered => "net::ERR_INCOMPLETE_CHUNKED_ENCODING",
         Close::Fin(Side::Server) => "net::ERR_EMPTY_RESPONSE",
+        Close::Refused => "net::ERR_CONNECTION_REFUSED",
     }
 }
 

@@ -73,6 +73,13 @@ impl Conversation {
 
     fn take(&mut self, flight: &Flight, more: bool, out: &mut Vec<Packet>) {
         self.at = flight.at;
+        if matches!(flight.what, Sent::Close(Close::Refused)) {
+            self.send(Side::Client, SYN, &[], false, out);
+            // Who never said anything has no numbers of its own (RFC 9293, section 3.5.2).
+            self.next[Side::Server as usize] = 0;
+            self.send(Side::Server, RST | ACK, &[], false, out);
+            return;
+        }
         if !self.open {
             self.open = true;
             self.send(Side::Client, SYN, &[], false, out);
@@ -91,6 +98,7 @@ impl Conversation {
                     self.send(peer, ACK, &[], false, out);
                 }
             }
+            Sent::Close(Close::Refused) => {}
             Sent::Close(Close::Rst(side)) => {
                 self.send(*side, RST | ACK, &[], flight.lost, out);
                 self.reset[*side as usize] = true;
