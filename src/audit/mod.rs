@@ -2,6 +2,7 @@
 //! then each session judged on its own, in order of time.
 
 pub mod backend;
+pub mod between;
 mod cost;
 pub mod crossing;
 pub mod id;
@@ -26,6 +27,7 @@ use crate::model::{
     time::Timestamp,
 };
 use backend::Backends;
+use between::{Between, Run};
 use crossing::Crossings;
 use order::Orders;
 pub use owed::Gaps;
@@ -74,6 +76,13 @@ pub fn audit(
         .map(|members| Crossings::learn(members, exchanges))
         .collect();
     let (none, no_crossings) = (Backends::default(), Crossings::default());
+    let between = Between::learn(Run {
+        grouping,
+        exchanges,
+        service_of: &services.of_session,
+        whole: &services.whole,
+        servers,
+    });
     let orders = Orders::learn(&grouping.sessions, &services.of_session, exchanges);
     let mut judged: Vec<Judged> = grouping
         .sessions
@@ -93,6 +102,7 @@ pub fn audit(
                 service_whole: services.is_whole(service),
                 gaps: services.gaps(session, exchanges),
                 neighbours: services.neighbours(index, session, exchanges),
+                between: &between,
             })
             .judge()
         })

@@ -4,6 +4,7 @@
 use super::{
     Judged,
     backend::Backends,
+    between::{Around, Between},
     cost::Bill,
     crossing::Crossings,
     judge::{Bench, Decision},
@@ -52,6 +53,8 @@ pub(super) struct Room<'a> {
     pub(super) gaps: Gaps,
     /// What other sessions of the service went through.
     pub(super) neighbours: Neighbours<'a>,
+    /// What sessions show beside each other.
+    pub(super) between: &'a Between<'a>,
 }
 
 /// The walk through one session.
@@ -120,11 +123,7 @@ impl<'r, 'a> Walk<'r, 'a> {
             let Some(exchange) = self.room.exchanges.get(number as usize) else {
                 continue;
             };
-            if session
-                .issued_by
-                .binary_search(&number)
-                .is_ok_and(|at| at > 0)
-            {
+            if self.room.between.begins_anew(self.room.index, number) {
                 self.begin_incarnation(exchange.time());
             }
             let segment = segments.get(&number).copied();
@@ -470,6 +469,17 @@ impl<'r, 'a> Walk<'r, 'a> {
         );
         self.note_costs();
         self.case.dropped_cursors = self.dropped_cursors();
+        let around = Around {
+            session: self.room.session,
+            index: self.room.index,
+            service: self.room.service,
+            exchanges: self.room.exchanges,
+            survey: &self.survey,
+            gaps: &self.room.gaps,
+        };
+        self.room
+            .between
+            .enter(&around, &incarnation_at, &mut self.case);
         let segments = row::segments(self.room.session, self.room.exchanges, &|segment| {
             self.ledger.incarnation(segment)
         });

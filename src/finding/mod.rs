@@ -37,6 +37,7 @@ mod cursor_dropped;
 mod cursor_ignored;
 mod cursor_refused;
 mod event_id_reused;
+mod executed_twice;
 mod ids_skipped;
 mod lost_on_disconnect;
 mod misleading_status;
@@ -45,8 +46,12 @@ mod missing_id;
 mod no_reinitialize;
 mod result_lost;
 mod sequence_regression;
+mod session_adopted;
+mod session_id_invalid;
+mod session_id_reissued;
 mod session_lost;
 mod session_revived;
+mod session_shared;
 mod stream_conflict;
 mod unknown_session_allocation;
 
@@ -116,6 +121,11 @@ pub static ALL: &[&Rule] = &[
     &misleading_status::RULE,
     &lost_on_disconnect::RULE,
     &no_reinitialize::RULE,
+    &session_id_reissued::RULE,
+    &session_adopted::RULE,
+    &executed_twice::RULE,
+    &session_id_invalid::RULE,
+    &session_shared::RULE,
 ];
 
 /// The finding named `code`.

@@ -86,6 +86,16 @@ pub struct SessionCase {
     pub minted: Vec<Minted>,
     /// Events that another session was delivered first.
     pub crossings: Vec<CrossedEvent>,
+    /// Its id, when several initialize responses issued it.
+    pub reissued: Option<Reissued>,
+    /// Its id, when the server took it from the client.
+    pub adopted: Option<Adopted>,
+    /// Calls that were pending at a cut and were sent again.
+    pub repeated: Vec<RepeatedCall>,
+    /// Its service's ids that are not allowed or can be guessed, where it is the first of them.
+    pub weak_ids: Vec<WeakIds>,
+    /// The hosts that hold it, when there are several.
+    pub shared: Option<Shared>,
 }
 
 /// A resume and the evidence behind its verdict.
@@ -310,6 +320,108 @@ pub struct Minted {
     /// The request's method.
     pub method: String,
     /// Where.
+    pub site: Site,
+}
+
+/// A session id that several initialize responses issued.
+#[derive(Clone, Debug)]
+pub struct Reissued {
+    /// To whom, at worst.
+    pub how: Reissue,
+    /// How many responses issued it.
+    pub count: u32,
+    /// The initialize that got it again.
+    pub site: Site,
+}
+
+/// To whom a session id was issued again, the worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reissue {
+    /// To another client.
+    ToAnother,
+    /// To the client that had it, or to one of the same host and software.
+    ToTheSame,
+    /// To the client that had it and named it on its initialize, while it was not refused.
+    Asked,
+}
+
+/// A session id that the server did not make itself.
+#[derive(Clone, Debug)]
+pub struct Adopted {
+    /// What shows it.
+    pub how: Adoption,
+    /// Whether it cannot have been issued before the capture began.
+    pub sure: bool,
+    /// The request that it was accepted on.
+    pub site: Site,
+}
+
+/// What shows that the server did not make a session id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Adoption {
+    /// The client named it on its initialize, and got it.
+    OnInitialize,
+    /// The client's initialize got another one, and this one was served.
+    InsteadOf(SessionId),
+    /// The server started within the capture, and no initialize since issued it.
+    SinceItsStart,
+}
+
+/// A call that was pending at a cut and that its client sent again.
+#[derive(Clone, Debug)]
+pub struct RepeatedCall {
+    /// The JSON-RPC id of the first, as JSON text.
+    pub rpc_id: String,
+    /// Its method.
+    pub method: String,
+    /// From the cut to the second.
+    pub gap: Span,
+    /// The session of the second, when it is another one.
+    pub in_session: Option<SessionId>,
+    /// How sure.
+    pub confidence: Confidence,
+    /// Where it was sent again.
+    pub site: Site,
+}
+
+/// Session ids of a service that the protocol does not allow, or that can be guessed.
+#[derive(Clone, Debug)]
+pub struct WeakIds {
+    /// Why, as the first of them shows it.
+    pub why: Weakness,
+    /// How many of the service's sessions have such ids.
+    pub count: u32,
+    /// Where the first of them was issued.
+    pub site: Site,
+}
+
+/// What is wrong with a session id.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Weakness {
+    /// It has characters outside visible ASCII (0x21 to 0x7E).
+    Characters,
+    /// It and another one differ in a number alone, and by little.
+    Successors {
+        /// The other one.
+        other: String,
+    },
+    /// It is too short for what it is made of.
+    Short {
+        /// The bits that an id of its length and characters can hold.
+        bits: f64,
+    },
+}
+
+/// The hosts that hold a session.
+#[derive(Clone, Debug)]
+pub struct Shared {
+    /// How many clients, two addresses of one exchange counted once.
+    pub hosts: u32,
+    /// Two of them were there at one time.
+    pub at_once: bool,
+    /// Each of them shares most of its sessions: proxies, or one client's ways out.
+    pub farm: bool,
+    /// The first request of the second host.
     pub site: Site,
 }
 

@@ -16,6 +16,9 @@ mod talks;
 // The examples in the documentation of every finding, which are talks.
 mod examples;
 
+// What is found between sessions, with packets lost.
+mod between;
+
 // Every capture of fixtures/real, held against its known answer.
 mod real;
 

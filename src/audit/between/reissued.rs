@@ -1,0 +1,102 @@
+//! Session ids that initialize responses issue more than once (docs/findings.md,
+//! `session-id-reissued`).
+//!
+//! The same initialize seen at two places is one. A client that got no answer asks again; a server
+//! that knows the request again may say the same id: nobody held that id yet, so nobody meets another
+//! under it. That is what a second initialize of the same client with the same call is taken for as
+//! long as nothing was asked under the id.
+
+use super::{Client, same::may_be_one};
+use crate::model::{
+    case::{Reissue, Reissued, Site},
+    exchange::{Answer, Exchange},
+    message::{MessageKind, PayloadHash},
+    session::Session,
+};
+
+/// The initializes that issue the id of a session again, and the evidence with the exchange that it
+/// stands at.
+pub(super) fn look(
+    session: &Session,
+    exchanges: &[Exchange],
+) -> (Vec<u32>, Option<(u32, Reissued)>) {
+    let mut again = Vec::new();
+    let mut found: Option<(u32, Reissued)> = None;
+    let Some((&first, rest)) = session.issued_by.split_first() else {
+        return (again, found);
+    };
+    let exchange = |number: u32| exchanges.get(number as usize);
+    let mut last = first;
+    for &number in rest {
+        let (Some(before), Some(now)) = (exchange(last), exchange(number)) else {
+            continue;
+        };
+        if may_be_one(before, now) {
+            continue;
+        }
+        let between = std::mem::replace(&mut last, number);
+        let asked = asked_between(session, between, number);
+        let uses = || {
+            asked
+                .iter()
+                .filter(|number| session.issued_by.binary_search(number).is_err())
+                .filter_map(|&number| exchange(number))
+        };
+        let same_client = Client::of(before, session) == Client::of(now, session);
+        if same_client && call(before) == call(now) && uses().next().is_none() {
+            continue;
+        }
+        again.push(number);
+        let named = now
+            .request
+            .as_ref()
+            .is_some_and(|request| request.session_id.as_ref() == Some(&session.id));
+        let ended = |exchange: &Exchange| {
+            exchange.answer() == Answer::Refused || exchange.method() == "DELETE"
+        };
+        let how = if !same_client {
+            Reissue::ToAnother
+        } else if named && !uses().any(ended) {
+            Reissue::Asked
+        } else {
+            Reissue::ToTheSame
+        };
+        match &mut found {
+            Some((at, known)) => {
+                known.count += 1;
+                if how < known.how {
+                    (*at, known.how) = (number, how);
+                }
+            }
+            None => {
+                let site = Site::default();
+                found = Some((
+                    number,
+                    Reissued {
+                        how,
+                        count: 2,
+                        site,
+                    },
+                ));
+            }
+        }
+    }
+    (again, found)
+}
+
+/// The exchanges of a session between two of its exchanges.
+fn asked_between(session: &Session, first: u32, second: u32) -> &[u32] {
+    let all = &session.exchanges;
+    let from = all.partition_point(|&number| number <= first);
+    let to = all.partition_point(|&number| number < second);
+    all.get(from..to).unwrap_or(&[])
+}
+
+/// What an initialize asks for, its JSON-RPC id aside.
+fn call(exchange: &Exchange) -> Option<PayloadHash> {
+    let messages = &exchange.request.as_ref()?.messages;
+    messages
+        .iter()
+        .find(|message| message.kind == MessageKind::Request)
+        .map(|message| message.call)
+}
