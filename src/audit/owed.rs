@@ -65,12 +65,6 @@ impl Gaps {
         !self.own.is_empty() || !self.headless.is_empty()
     }
 
-    /// Whether responses came that may be the session's, and whose request is not in the capture.
-    #[must_use]
-    pub fn any_headless(&self) -> bool {
-        !self.headless.is_empty()
-    }
-
     /// The end of the last response whose request is not in the capture.
     #[must_use]
     pub fn headless_until(&self) -> Option<Timestamp> {

@@ -668,6 +668,13 @@ impl<'r, 'a> Walk<'r, 'a> {
             return false;
         };
         let by_get = last.method() == "GET";
+        // What began before the capture, or in a gap, may be a POST's stream, whose cursor is needed no
+        // more once its result came.
+        let begun = stream
+            .segments
+            .first()
+            .and_then(|&segment| session.exchange(segment, self.room.exchanges))
+            .is_some_and(|first| first.cursor().is_none());
         let complete = stream
             .completed
             .and_then(|place| {
@@ -703,6 +710,7 @@ impl<'r, 'a> Walk<'r, 'a> {
         let asked_again = resumes().any(|case| case.row.resume_time > start);
         by_get
             && same_client
+            && begun
             && !complete
             && !refused
             && !unseen

@@ -546,10 +546,20 @@ impl Flow {
         self.drain(None, out);
     }
 
-    /// When the first of what still waits was seen; `None` when nothing does.
+    /// When the first of what still waits was seen, or it was seen that bytes are missing; `None` when
+    /// nothing waits and nothing is missing.
     pub(super) fn awaited(&self) -> Option<Seen> {
-        let (_, chunk) = self.waiting.as_ref()?.chunks.first_key_value()?;
-        Some(chunk.seen)
+        let waiting = self.waiting.as_ref()?;
+        let chunk = waiting
+            .chunks
+            .first_key_value()
+            .map(|(_, chunk)| chunk.seen);
+        let gap = waiting.gap.map(|gap| gap.seen);
+        match (chunk, gap) {
+            (Some(chunk), Some(gap)) if chunk.is_after(gap) => Some(gap),
+            (Some(chunk), _) => Some(chunk),
+            (None, gap) => gap,
+        }
     }
 
     /// Gives up the gap at the front, as at the end of a connection, and hands over what follows,
@@ -576,6 +586,7 @@ impl Flow {
         if !one || self.end != u64::MAX {
             return false;
         }
+        waiting.gap = None;
         waiting.fin = Some(Fin {
             seen: gap.seen,
             acknowledges: None,

@@ -1021,10 +1021,10 @@ fn one_sided_captures_are_read() {
         wire.told(),
         [
             "B 2ms #2 ..3 \"abc\"",
+            "A 4ms #4 ..50 hole 50 Lost",
             "B 3ms #3 ..6 hole 3 Lost",
             "B 3ms #3 ..9 \"ghi\"",
             "B 4ms #4 ..9 fin Some(50)",
-            "A 4ms #4 ..50 hole 50 Lost",
         ]
     );
 }

@@ -284,9 +284,6 @@ fn is_same(a: &Exchange, b: &Exchange) -> bool {
 }
 
 /// What a capture with packets missing says, and the whole one gives no ground for.
-///
-/// Incidents, timers and lifetimes accuse nobody, and are not held: two ends of one moment that
-/// are misread are an incident.
 fn unfounded(whole: &Analysis, less: &Analysis) -> Vec<String> {
     let mut bad = Vec::new();
     for got in &less.resumes {
@@ -322,7 +319,28 @@ fn unfounded(whole: &Analysis, less: &Analysis) -> Vec<String> {
             ));
         }
     }
+    // A client that leaves is no cut; that it left is not known where its DELETE is missing.
+    let headless = |x: &Exchange| x.request.is_none();
+    let incidents = if less.exchanges.iter().any(headless) {
+        0
+    } else {
+        less.incidents.len()
+    };
+    for (what, had, has) in [
+        ("incidents", whole.incidents.len(), incidents),
+        ("timers", whole.timers.len(), less.timers.len()),
+        ("thresholds", thresholds(whole), thresholds(less)),
+    ] {
+        if had == 0 && has > 0 {
+            bad.push(format!("{has} {what}"));
+        }
+    }
     bad
+}
+
+fn thresholds(analysis: &Analysis) -> usize {
+    let servers = analysis.servers.iter();
+    servers.filter(|row| row.threshold.is_some()).count()
 }
 
 fn sharper(want: &Resume, got: &Resume, whole: &Analysis, less: &Analysis) -> Vec<String> {

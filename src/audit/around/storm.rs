@@ -72,10 +72,6 @@ struct Series<'a> {
 }
 
 pub(super) fn storms(scene: &Scene<'_, '_>) -> Vec<Storm> {
-    // An attempt between two, or one that brought something in the end, may be among them.
-    if scene.gaps.any_headless() {
-        return Vec::new();
-    }
     let deleted = deleted_at(scene);
     let mut storms: Vec<Storm> = all_series(scene)
         .iter()
@@ -209,7 +205,10 @@ fn storms_of(scene: &Scene<'_, '_>, series: &Series<'_>, deleted: Option<Timesta
             let reconnects = row.len().checked_sub(opening)?;
             let (first, last) = (attempts.get(row.start)?, attempts.get(row.end - 1)?);
             let period = period(attempts.get(row.clone())?)?;
-            if reconnects < STORM || period >= PERIOD {
+            // An attempt that is not seen may have brought something between them, or in the end.
+            let end = scene.window.last.unwrap_or(last.exchange.end.time);
+            let unseen = scene.gaps.stream_between(first.exchange.time(), end);
+            if reconnects < STORM || period >= PERIOD || unseen {
                 return None;
             }
             // What was refused was no poll.
