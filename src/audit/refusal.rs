@@ -674,7 +674,13 @@ impl<'s, 'a> Outlook<'s, 'a> {
             };
             return match (close || is_after(self.last_log), is_after(self.last_fork)) {
                 (true, _) => Some(RefusalKind::Misrouted),
-                (false, false) => Some(RefusalKind::Revived),
+                // An initialize that the capture lacks may have begun another life in between.
+                (false, false) => {
+                    let until = next.unwrap_or(step.time);
+                    let unseen = gaps.answer_between(step.time, until)
+                        || gaps.torn_between(step.time, until);
+                    (!unseen).then_some(RefusalKind::Revived)
+                }
                 // The log told: another one lives under the old id.
                 (false, true) => None,
             };
