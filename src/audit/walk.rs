@@ -19,7 +19,7 @@ use super::{
 use crate::model::{
     case::{CrossedEvent, DroppedCursor, Fork, Minted, ResumeCase, Reuse, SessionCase, Site},
     event::Event,
-    exchange::{Answer, Exchange, Window},
+    exchange::{Answer, Exchange, Source, Window},
     flow::Endpoint,
     session::{Resumption, Session, Stream},
     time::Timestamp,
@@ -651,6 +651,17 @@ impl<'r, 'a> Walk<'r, 'a> {
             return false;
         };
         let start = get.time();
+        // The result may lie in a hole of it, and its cursor be needed no more; or the stream be a POST's,
+        // where a resume shows that something of the session is not seen.
+        let torn = stream
+            .segments
+            .iter()
+            .filter_map(|&segment| session.exchange(segment, self.room.exchanges))
+            .any(|exchange| exchange.body_has_hole() && exchange.source == Source::Packets);
+        let strays = || session.resumes.iter().any(|other| other.cursor.is_none());
+        if torn && (stream.begun_by.is_some() || strays()) {
+            return false;
+        }
         // A second client has no cursor to forget.
         let host = |exchange: &Exchange| exchange.client.as_ref().and_then(Endpoint::ip);
         let same_client = stream

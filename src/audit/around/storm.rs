@@ -207,7 +207,7 @@ fn storms_of(scene: &Scene<'_, '_>, series: &Series<'_>, deleted: Option<Timesta
             let period = period(attempts.get(row.clone())?)?;
             // An attempt that is not seen may have brought something between them, or in the end.
             let end = scene.window.last.unwrap_or(last.exchange.end.time);
-            let unseen = scene.gaps.stream_between(first.exchange.time(), end);
+            let unseen = scene.gaps.between(first.exchange.time(), end);
             if reconnects < STORM || period >= PERIOD || unseen {
                 return None;
             }
