@@ -696,18 +696,18 @@ impl<'r, 'a> Walk<'r, 'a> {
             })
             .is_some_and(|event| event.time <= start);
         let resumes = || self.resumes_of(index);
-        // What is not in the capture may have been a refusal; a connection that died was none.
+        // A connection that died was no refusal.
         let refused = resumes().any(|case| {
             let status = case.row.status;
             let refuses = match case.row.verdict {
                 Verdict::Rejected => true,
                 Verdict::Failed => status.is_some_and(|status| status >= 500),
-                Verdict::Indeterminate => status.is_none(),
                 _ => false,
             };
             case.row.resume_time < start && refuses
         });
-        let unseen = self.room.gaps.headless_between(last.end.time, start);
+        // An answer that is not in the capture may have been one.
+        let unseen = self.room.gaps.answer_between(last.end.time, start);
         // The session began anew: there was nothing to ask for.
         let issues = session.issued_by.partition_point(|&issue| issue < number);
         let reissued = issues
