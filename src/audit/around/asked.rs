@@ -8,6 +8,8 @@ use std::collections::{BTreeSet, HashMap};
 pub(super) struct Asked<'a> {
     by_id: HashMap<&'a str, Asker, RandomState>,
     by_token: HashMap<&'a str, Asker, RandomState>,
+    /// What every POST says was read: none of them may have another's id.
+    whole: bool,
 }
 
 /// The POST that asks under an id or with a token.
@@ -24,14 +26,19 @@ impl<'a> Asked<'a> {
         let mut asked = Self {
             by_id: HashMap::default(),
             by_token: HashMap::default(),
+            whole: true,
         };
         for &number in &session.exchanges {
             let Some(request) = exchanges
                 .get(number as usize)
                 .and_then(|exchange| exchange.request.as_ref())
             else {
+                asked.whole = false;
                 continue;
             };
+            // A body that says nothing was not recorded, or could not be read.
+            let unread = &*request.method == "POST" && request.messages.is_empty();
+            asked.whole &= request.complete && !unread;
             for message in request
                 .messages
                 .iter()
@@ -58,30 +65,30 @@ impl<'a> Asked<'a> {
 
     /// The one POST whose request has this id, sent before `time`.
     pub(super) fn under(&self, id: &str, time: Timestamp) -> Option<u32> {
-        sole(self.by_id.get(id), time)
+        self.sole(self.by_id.get(id), time)
     }
 
     /// The one POST whose request announced this progress token, sent before `time`.
     pub(super) fn with_token(&self, token: &str, time: Timestamp) -> Option<u32> {
-        sole(self.by_token.get(token), time)
+        self.sole(self.by_token.get(token), time)
     }
 
-    /// Whether the numbers among the ids leave none out. Clients count their requests: a number left out
-    /// tells of one that is not in the capture.
+    fn sole(&self, asker: Option<&Asker>, time: Timestamp) -> Option<u32> {
+        asker
+            .filter(|asker| self.whole && !asker.several && asker.time <= time)
+            .map(|asker| asker.post)
+    }
+
+    /// Whether every request was read, and the numbers among their ids leave none out. Clients count
+    /// their requests: a number left out tells of one that is not in the capture.
     pub(super) fn are_all(&self) -> bool {
         let numbers: BTreeSet<u64> = self.by_id.keys().filter_map(|id| id.parse().ok()).collect();
         let span = numbers.last().zip(numbers.first());
-        span.is_none_or(|(last, first)| last - first == numbers.len() as u64 - 1)
+        self.whole && span.is_none_or(|(last, first)| last - first == numbers.len() as u64 - 1)
     }
 
     /// Whether any request has this id.
     pub(super) fn knows(&self, id: &str) -> bool {
         self.by_id.contains_key(id)
     }
-}
-
-fn sole(asker: Option<&Asker>, time: Timestamp) -> Option<u32> {
-    asker
-        .filter(|asker| !asker.several && asker.time <= time)
-        .map(|asker| asker.post)
 }
