@@ -78,11 +78,15 @@ pub fn audit(
         .map(|members| Crossings::learn(members, exchanges))
         .collect();
     let (none, no_crossings) = (Backends::default(), Crossings::default());
+    let whole: Vec<bool> = (0..)
+        .zip(&services.whole)
+        .map(|(service, _)| services.is_whole(service))
+        .collect();
     let between = Between::learn(Run {
         grouping,
         exchanges,
         service_of: &services.of_session,
-        whole: &services.whole,
+        whole: &whole,
         servers,
     });
     let orders = Orders::learn(&grouping.sessions, &services.of_session, exchanges);
@@ -326,12 +330,17 @@ fn torn_elsewhere(sessions: &[Session], exchanges: &[Exchange]) -> bool {
         .any(|(exchange, outside)| outside && torn(exchange))
 }
 
+/// Responses of which the request, or all that would say which session they are of, is missing: one to an
+/// initialize may have issued any id, the same once more among them.
 fn headless(exchanges: &[Exchange]) -> Headless {
+    let names_none = |exchange: &Exchange| {
+        exchange
+            .request
+            .as_ref()
+            .is_none_or(|r| r.session_id.is_none() && exchange.has_hole(Part::ResponseHead))
+    };
     let mut lists: BTreeMap<_, Vec<(Timestamp, Timestamp)>> = BTreeMap::new();
-    for exchange in exchanges
-        .iter()
-        .filter(|exchange| exchange.request.is_none())
-    {
+    for exchange in exchanges.iter().filter(|exchange| names_none(exchange)) {
         let names = exchange
             .response
             .as_ref()

@@ -39,6 +39,8 @@ pub struct Calls<'a> {
     sent: Vec<(Call, Sent)>,
     /// When each session began, as far as its initialize shows.
     began: Vec<Option<Timestamp>>,
+    /// Whether every exchange of a service was seen whole, by its number.
+    whole: Vec<bool>,
 }
 
 /// A call: the service, the client, and a hash of what is called with what.
@@ -85,6 +87,7 @@ impl<'a> Calls<'a> {
             clients: HashMap::default(),
             sent: Vec::new(),
             began: Vec::with_capacity(run.grouping.sessions.len()),
+            whole: run.whole.to_vec(),
         };
         for ((index, session), &service) in (0..).zip(&run.grouping.sessions).zip(run.service_of) {
             let began = session.issued_by.first();
@@ -154,6 +157,10 @@ impl<'a> Calls<'a> {
                     continue;
                 };
                 let elsewhere = again.session != around.index;
+                // Whose place a new session takes, and what is a habit, is told by all of them.
+                if elsewhere && self.whole.get(around.service as usize) != Some(&true) {
+                    continue;
+                }
                 repeated.push(RepeatedCall {
                     rpc_id: message.id.as_deref().unwrap_or_default().to_owned(),
                     method: message.method.as_deref().unwrap_or_default().to_owned(),

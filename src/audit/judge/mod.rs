@@ -278,10 +278,16 @@ impl<'a> Bench<'a> {
                 "which backend served the stream is not in the capture",
             );
         }
-        // What would have told otherwise may be missing elsewhere in the session.
+        // What would have told otherwise may be missing elsewhere in the session, the cursor's own event
+        // among it.
         if self.gaps.any() && matches!(decision.verdict, Verdict::Continued | Verdict::Empty) {
+            let cursor_seen = resumption.cursor.is_some();
             lower(
-                Confidence::Medium,
+                if cursor_seen {
+                    Confidence::Medium
+                } else {
+                    Confidence::Low
+                },
                 "something of the session is not in the capture",
             );
         }
