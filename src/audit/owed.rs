@@ -264,5 +264,15 @@ pub(super) fn stream_pending(
         })
 }
 
+/// Whether a client that came back after `gap` waited as `retry`, in milliseconds, asked it to.
+#[must_use]
+pub(super) fn retry_kept(gap: Span, retry: u32) -> bool {
+    let asked = Span::from_millis(i64::from(retry));
+    gap.nanos() >= asked.nanos() - RETRY_TOLERANCE.nanos()
+}
+
+/// A client may come back this much before `retry` asked it to (the conformance suite's tolerance).
+const RETRY_TOLERANCE: Span = Span::from_millis(50);
+
 /// How long a client must wait before "nothing came" means something.
 const PATIENCE: Span = Span::from_secs(10);

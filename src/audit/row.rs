@@ -1,6 +1,6 @@
 //! Facts → rows of the reports, typed.
 
-use super::{judge::Decision, survey::Survey};
+use super::{judge::Decision, owed, survey::Survey};
 use crate::model::{
     analysis::{RequestFates, Resume, SegmentRow, SessionRow},
     case::{RefusalKind, ResumeCase, SessionCase},
@@ -12,8 +12,6 @@ use crate::model::{
 };
 use std::{collections::BTreeSet, sync::Arc};
 
-/// A client may come back this much before `retry` asked it to (the conformance suite's tolerance).
-const RETRY_TOLERANCE: Span = Span::from_millis(50);
 /// A session of which nothing was seen this long before the end was left by its client.
 const LEFT: Span = Span::from_secs(10);
 
@@ -94,9 +92,9 @@ pub(super) fn resume(frame: &Frame<'_>) -> ResumeCase {
             .map(|((time, _), event)| time.since(event)),
         gap,
         retry,
-        retry_kept: gap.zip(retry).map(|(gap, retry)| {
-            gap.nanos() >= Span::from_millis(i64::from(retry)).nanos() - RETRY_TOLERANCE.nanos()
-        }),
+        retry_kept: gap
+            .zip(retry)
+            .map(|(gap, retry)| owed::retry_kept(gap, retry)),
         response: response.map(|response| response.time.since(start)),
         first_event: first_event.map(|event| event.time.since(start)),
         incident: None,

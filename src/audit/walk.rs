@@ -10,7 +10,7 @@ use super::{
     judge::{Bench, Decision},
     ledger::{Ledger, differs},
     order::Orders,
-    owed::Gaps,
+    owed::{self, Gaps},
     refusal::{self, Neighbours},
     row,
     sighting::Scope,
@@ -597,10 +597,14 @@ impl<'r, 'a> Walk<'r, 'a> {
             if self.room.gaps.stream_between(before.end.time, start) {
                 continue;
             }
+            let gap = start.since(before.end.time);
             dropped.push(DroppedCursor {
                 last_id,
-                gap: start.since(before.end.time),
-                retry: self.survey.retry_before(u32::try_from(index).ok(), start),
+                gap,
+                retry: self
+                    .survey
+                    .retry_before(u32::try_from(index).ok(), start)
+                    .map(|retry| (retry, owed::retry_kept(gap, retry))),
                 cause: before.end.cause,
                 confidence: Confidence::High,
                 site: Site::of(

@@ -295,8 +295,8 @@ pub struct DroppedCursor {
     pub last_id: String,
     /// End of the stream to its reopening.
     pub gap: Span,
-    /// The `retry` in force, in milliseconds.
-    pub retry: Option<u32>,
+    /// The `retry` in force, in milliseconds, and whether the client kept it.
+    pub retry: Option<(u32, bool)>,
     /// What ended the stream.
     pub cause: EndCause,
     /// How sure.

@@ -6,6 +6,7 @@
 //! comes, or may yet come.
 
 use super::{MOMENT, Scene};
+use crate::audit::owed;
 use crate::model::{
     case::{RefusalKind, Site, Storm},
     exchange::{Answer, Exchange, Part},
@@ -24,12 +25,6 @@ const PERIOD: Span = Span::from_secs(5);
 
 /// A longer pause begins another row.
 const PAUSE: Span = Span::from_secs(30);
-
-/// A client may come back this much before `retry` asked it to (the conformance suite's tolerance).
-const RETRY_TOLERANCE: Span = Span::from_millis(50);
-
-/// What may yet come is waited for this long.
-const PATIENCE: Span = Span::from_secs(10);
 
 /// What an attempt brought.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -334,8 +329,7 @@ fn kept(series: &Series<'_>) -> Vec<bool> {
         .map(|attempt| {
             let start = attempt.exchange.time();
             let kept = retry.is_some_and(|retry| {
-                let asked = Span::from_millis(i64::from(retry)).nanos() - RETRY_TOLERANCE.nanos();
-                before.is_none_or(|before| start.since(before.end.time).nanos() >= asked)
+                before.is_none_or(|before| owed::retry_kept(start.since(before.end.time), retry))
             });
             let events = attempt.exchange.events.iter();
             retry = events.filter_map(|event| event.retry).next_back().or(retry);
@@ -365,6 +359,6 @@ fn is_worth_it(
     };
     match series.attempts.get(row.end) {
         Some(next) => next.brought != Brought::Nothing,
-        None => scene.window.left_after(last.exchange.end.time) < PATIENCE && !is_over,
+        None => scene.window.left_after(last.exchange.end.time) < owed::patience(None) && !is_over,
     }
 }
