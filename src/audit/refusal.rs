@@ -346,9 +346,11 @@ fn revived_after_delete(
 ) -> Option<Refusal> {
     let deleted = deleted?;
     let told = runs.iter().any(|run| run.kind == RefusalKind::Revived);
+    // Where the request is missing, it may have been the DELETE itself.
     let step = steps.iter().find(|step| {
         step.time > deleted
             && step.outcome == Outcome::Success
+            && step.exchange.request.is_some()
             && step.exchange.method() != "DELETE"
     })?;
     (!told && !step.exchange.is_initialize()).then(|| Refusal {

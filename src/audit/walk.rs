@@ -193,6 +193,10 @@ impl<'r, 'a> Walk<'r, 'a> {
             });
         }
         self.note_nonce(exchange, self.latest);
+        // What was asked for is missing: it may answer a resume from any log.
+        if exchange.request.is_none() {
+            self.ledger.leave_unjudged(segment);
+        }
         self.enter(segment, exchange, self.latest);
         if exchange.events.iter().any(Event::is_message) {
             self.just_replayed = None;
@@ -689,7 +693,7 @@ impl<'r, 'a> Walk<'r, 'a> {
             .segments
             .first()
             .and_then(|&segment| session.exchange(segment, self.room.exchanges))
-            .is_some_and(|first| first.cursor().is_none());
+            .is_some_and(|first| first.request.is_some() && first.cursor().is_none());
         let complete = stream
             .completed
             .and_then(|place| {

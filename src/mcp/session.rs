@@ -162,15 +162,12 @@ struct RealIds {
 
 impl RealIds {
     fn resolve(&self, key: (Arc<str>, SessionId), asked: bool) -> Option<(Arc<str>, SessionId)> {
-        if self.by_service.contains_key(&key) {
-            return Some(key);
-        }
         // The request's head, or its Host, is not in the capture: the id alone must do, where it
         // names one session.
         let known = self.services.get(&key.1)?;
         match known.as_slice() {
             [service] if !asked || key.0.is_empty() => Some((Arc::clone(service), key.1)),
-            _ => None,
+            _ => self.by_service.contains_key(&key).then_some(key),
         }
     }
 }

@@ -245,11 +245,22 @@ fn channel_of(scene: &Scene<'_, '_>, stream: u32) -> Channel {
     }
 }
 
-/// When a stream had brought all its responses.
-fn completed(scene: &Scene<'_, '_>, stream: u32) -> Option<Timestamp> {
+/// The last of the responses that a stream was opened for.
+struct Completed {
+    time: Timestamp,
+    /// Index of the exchange that brought it.
+    number: u32,
+}
+
+/// When and where a stream had brought all its responses.
+fn completed(scene: &Scene<'_, '_>, stream: u32) -> Option<Completed> {
     let place = scene.session.streams.get(stream as usize)?.completed?;
-    let exchange = scene.session.exchange(place.segment, scene.exchanges)?;
-    Some(exchange.events.get(place.event as usize)?.time)
+    let number = scene.session.segments.get(place.segment as usize)?.exchange;
+    let exchange = scene.exchanges.get(number as usize)?;
+    Some(Completed {
+        time: exchange.events.get(place.event as usize)?.time,
+        number,
+    })
 }
 
 /// A message that can be compared with others.

@@ -112,7 +112,8 @@ fn is_of_the_session(scene: &Scene<'_, '_>, line: &Line<'_>) -> bool {
     let Some(cursor) = line.exchange.cursor() else {
         return false;
     };
-    let complete = completed(scene, line.stream).is_some_and(|at| at <= line.exchange.time());
+    let complete =
+        completed(scene, line.stream).is_some_and(|last| last.time <= line.exchange.time());
     complete && !names_its_stream(&scene.ledger.standing(cursor))
 }
 
@@ -147,7 +148,7 @@ fn was_cut(scene: &Scene<'_, '_>, stream: u32, at: Timestamp) -> bool {
         .and_then(|last| facts.segments.get(last))
         .and_then(|&segment| scene.session.exchange(segment, scene.exchanges));
     let open = last.is_some_and(|last| last.is_open() || last.end.time >= at);
-    !open && completed(scene, stream).is_none_or(|completed| completed > at)
+    !open && completed(scene, stream).is_none_or(|last| last.time > at)
 }
 
 /// Whether ids of this kind have a key beside their number.

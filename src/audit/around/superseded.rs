@@ -87,9 +87,11 @@ fn cuts_of_calls(scene: &Scene<'_, '_>, lines: &[Line<'_>]) -> Vec<(Timestamp, u
     cuts
 }
 
-/// Whether a stream had brought its responses when a segment of it ended.
+/// Whether a stream had brought its responses when a segment of it ended. What the segment itself
+/// brought came before its end, be its packet captured later.
 fn is_complete(scene: &Scene<'_, '_>, line: &Line<'_>) -> bool {
-    completed(scene, line.stream).is_some_and(|at| at <= line.exchange.end.time)
+    completed(scene, line.stream)
+        .is_some_and(|last| last.number == line.number || last.time <= line.exchange.end.time)
 }
 
 /// The stream whose coming made the server end this one.
