@@ -4,6 +4,7 @@ mod conclude;
 mod connection;
 mod draft;
 mod har;
+mod naming;
 mod packets;
 
 use crate::{

@@ -60,7 +60,7 @@ pub fn audit(
     window: Window,
     servers: &ServerFacts,
 ) -> Vec<Judged> {
-    let services = Services::of(&grouping.sessions, exchanges, servers);
+    let services = Services::of(grouping, exchanges, servers);
     let backends = Backends::learn(
         &grouping.sessions,
         &services.of_session,
@@ -150,13 +150,14 @@ struct Services<'a> {
 type Headless = BTreeMap<(Option<IpAddr>, Option<SessionId>), Spans>;
 
 impl<'a> Services<'a> {
-    fn of(sessions: &[Session], exchanges: &[Exchange], facts: &'a ServerFacts) -> Self {
-        let mut numbers: BTreeMap<Arc<str>, u32> = BTreeMap::new();
+    fn of(grouping: &Grouping, exchanges: &[Exchange], facts: &'a ServerFacts) -> Self {
+        let sessions = &grouping.sessions;
+        let mut numbers: BTreeMap<(Arc<str>, Option<IpAddr>), u32> = BTreeMap::new();
         let mut of_session = Vec::with_capacity(sessions.len());
         for session in sessions {
             let next = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
-            let number = *numbers.entry(Arc::clone(&session.service)).or_insert(next);
-            of_session.push(number);
+            let key = (Arc::clone(&session.service), session.behind);
+            of_session.push(*numbers.entry(key).or_insert(next));
         }
         let mut whole = vec![true; numbers.len()];
         for (session, &service) in sessions.iter().zip(&of_session) {
@@ -188,8 +189,8 @@ impl<'a> Services<'a> {
         Self {
             of_session,
             whole,
-            torn_elsewhere: torn_elsewhere(sessions, exchanges),
-            headless: headless(exchanges),
+            torn_elsewhere: torn_elsewhere(grouping, exchanges),
+            headless: headless(grouping, exchanges),
             history,
             no_history: History::default(),
             losses: Losses::of(lost.into_iter()),
@@ -316,9 +317,14 @@ fn story(session: &Session, exchanges: &[Exchange]) -> Story {
     }
 }
 
-fn torn_elsewhere(sessions: &[Session], exchanges: &[Exchange]) -> bool {
+fn torn_elsewhere(grouping: &Grouping, exchanges: &[Exchange]) -> bool {
     let mut outside = vec![true; exchanges.len()];
-    for &number in sessions.iter().flat_map(|session| &session.exchanges) {
+    let judged = grouping.sessions.iter().flat_map(|s| &s.exchanges).copied();
+    // What another exchange shows as well is not missing.
+    let shown = (0..)
+        .zip(&grouping.inner_of)
+        .filter(|(_, side)| side.is_some());
+    for number in judged.chain(shown.map(|(number, _)| number)) {
         if let Some(outside) = outside.get_mut(number as usize) {
             *outside = false;
         }
@@ -331,8 +337,9 @@ fn torn_elsewhere(sessions: &[Session], exchanges: &[Exchange]) -> bool {
 }
 
 /// Responses of which the request, or all that would say which session they are of, is missing: one to an
-/// initialize may have issued any id, the same once more among them.
-fn headless(exchanges: &[Exchange]) -> Headless {
+/// initialize may have issued any id, the same once more among them. What another exchange shows as well
+/// is not missing.
+fn headless(grouping: &Grouping, exchanges: &[Exchange]) -> Headless {
     let names_none = |exchange: &Exchange| {
         exchange
             .request
@@ -340,7 +347,11 @@ fn headless(exchanges: &[Exchange]) -> Headless {
             .is_none_or(|r| r.session_id.is_none() && exchange.has_hole(Part::ResponseHead))
     };
     let mut lists: BTreeMap<_, Vec<(Timestamp, Timestamp)>> = BTreeMap::new();
-    for exchange in exchanges.iter().filter(|exchange| names_none(exchange)) {
+    for (number, exchange) in exchanges.iter().enumerate() {
+        let shown = grouping.inner_of.get(number).copied().flatten();
+        if shown.is_some() || !names_none(exchange) {
+            continue;
+        }
         let names = exchange
             .response
             .as_ref()

@@ -39,6 +39,8 @@ pub struct EventMessage<'a> {
     pub protocol_version: Option<Cow<'a, str>>,
     /// `result.serverInfo.name` of the result of `initialize`.
     pub party: Option<Cow<'a, str>>,
+    /// `result.serverInfo.version` beside it.
+    pub party_version: Option<Cow<'a, str>>,
 }
 
 /// Reads the JSON-RPC messages of a body: one object, or a batch (revision 2025-03-26).
@@ -147,7 +149,7 @@ fn body_message(object: &str, envelope: Envelope<'_>, limits: &Limits) -> Option
         MessageKind::Request | MessageKind::Notification | MessageKind::Ping => {
             let method = envelope.method_name(limits).unwrap_or_default();
             let params = envelope.params.map(Params::read).unwrap_or_default();
-            if kind == MessageKind::Request {
+            if kind != MessageKind::Ping {
                 message.call = call_hash(&method, envelope.params);
             }
             match &*method {
@@ -155,7 +157,8 @@ fn body_message(object: &str, envelope: Envelope<'_>, limits: &Limits) -> Option
                 CANCELLED => message.cancels = token(params.request_id, limits),
                 INITIALIZE => {
                     message.protocol_version = short(params.protocol_version, limits);
-                    message.party = short(params.client_info.and_then(name_of), limits);
+                    let client = params.client_info.and_then(party);
+                    message.party = short(client.and_then(|client| client.name), limits);
                 }
                 _ => {}
             }
@@ -170,9 +173,10 @@ fn body_message(object: &str, envelope: Envelope<'_>, limits: &Limits) -> Option
             message.method = Some(method.into());
         }
         MessageKind::Response => {
-            if let Some((version, party)) = envelope.result.and_then(initialized) {
-                message.protocol_version = short(Some(version), limits);
-                message.party = short(party, limits);
+            if let Some(hello) = envelope.result.and_then(initialized) {
+                message.protocol_version = short(Some(hello.protocol), limits);
+                message.party = short(hello.server.name, limits);
+                message.party_version = short(hello.server.version, limits);
             }
         }
         MessageKind::Error => {
@@ -209,9 +213,10 @@ fn event_message<'a>(
             }
         }
         MessageKind::Response => {
-            if let Some((version, party)) = envelope.result.and_then(initialized) {
-                message.protocol_version = Some(cut(version, limits));
-                message.party = party.map(|party| cut(party, limits));
+            if let Some(hello) = envelope.result.and_then(initialized) {
+                message.protocol_version = Some(cut(hello.protocol, limits));
+                message.party = hello.server.name.map(|name| cut(name, limits));
+                message.party_version = hello.server.version.map(|name| cut(name, limits));
             }
         }
         MessageKind::Error | MessageKind::None => {
@@ -380,8 +385,21 @@ impl<'a> Failure<'a> {
     }
 }
 
-/// Protocol version and server's name, when `result` is one of `initialize`.
-fn initialized(result: &RawValue) -> Option<(Cow<'_, str>, Option<Cow<'_, str>>)> {
+/// The result of `initialize`.
+struct Hello<'a> {
+    protocol: Cow<'a, str>,
+    server: Party<'a>,
+}
+
+/// `clientInfo` or `serverInfo`.
+#[derive(Default)]
+struct Party<'a> {
+    name: Option<Cow<'a, str>>,
+    version: Option<Cow<'a, str>>,
+}
+
+/// What `result` says, when it is one of `initialize`.
+fn initialized(result: &RawValue) -> Option<Hello<'_>> {
     let text = result.get();
     // Results are the large payloads: a search for the name is far cheaper than their members.
     memchr::memmem::find(text.as_bytes(), b"\"protocolVersion\"")?;
@@ -390,14 +408,20 @@ fn initialized(result: &RawValue) -> Option<(Cow<'_, str>, Option<Cow<'_, str>>)
         "protocolVersion" => version = string(value),
         _ => server = Some(value),
     })?;
-    Some((version?, name_of(server?)))
+    Some(Hello {
+        protocol: version?,
+        server: party(server?).unwrap_or_default(),
+    })
 }
 
-/// The `name` of an implementation.
-fn name_of(implementation: &RawValue) -> Option<Cow<'_, str>> {
-    let mut found = None;
-    members(implementation.get(), NAME, |_, value| found = string(value))?;
-    found
+/// The name and version of an implementation.
+fn party(implementation: &RawValue) -> Option<Party<'_>> {
+    let mut found = Party::default();
+    members(implementation.get(), PARTY, |name, value| match name {
+        "name" => found.name = string(value),
+        _ => found.version = string(value),
+    })?;
+    Some(found)
 }
 
 /// The hash of a call: equal for equal method and `params` (without `_meta`), whatever the white
@@ -797,7 +821,7 @@ const PARAMS: &[&str] = &[
 const META_MEMBERS: &[&str] = &["progressToken", "io.modelcontextprotocol/protocolVersion"];
 const FAILURE: &[&str] = &["code", "message", "data"];
 const RESULT: &[&str] = &["protocolVersion", "serverInfo"];
-const NAME: &[&str] = &["name"];
+const PARTY: &[&str] = &["name", "version"];
 
 /// Messages kept of one batch: batches that clients sent had a handful; a hostile one would grow
 /// twentyfold in memory.
@@ -1074,6 +1098,10 @@ mod tests {
         assert_eq!(event(text).party.as_deref(), Some("s"));
         assert!(matches!(event(text).party, Some(Cow::Borrowed(_))));
         assert_eq!(one(text).party.as_deref(), Some("s"));
+        assert_eq!(
+            one(text).party_version.as_deref(),
+            event(text).party_version.as_deref()
+        );
         let quoted = r#"{"jsonrpc":"2.0","id":0,"result":{"text":{"protocolVersion":"x","serverInfo":{"name":"s"}}}}"#;
         assert_eq!(event(quoted).protocol_version, None);
     }
@@ -1142,6 +1170,10 @@ mod tests {
         );
         assert_eq!(
             one(r#"{"jsonrpc":"2.0","method":"x"}"#).call,
+            one(r#"{ "method" : "x", "params": {}, "jsonrpc":"2.0"}"#).call
+        );
+        assert_eq!(
+            one(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#).call,
             PayloadHash::default()
         );
     }

@@ -29,6 +29,9 @@ pub struct Exchange {
     pub version: HttpVersion,
     /// What road brought it here, and what that road cannot show.
     pub source: Source,
+    /// The TCP sequence numbers of the first byte of the request and of the response, where they were
+    /// seen. The same bytes captured again under other addresses (NAT) have the same.
+    pub sequences: [Option<u32>; 2],
     /// The request; `None` when its head is not in the capture.
     pub request: Option<Request>,
     /// The response; `None` when no response head was seen.
@@ -285,6 +288,11 @@ pub struct Request {
     pub complete: bool,
     /// Whether the server acknowledged every byte of it, as far as its packets show. Never in a HAR.
     pub received: bool,
+    /// Hash of the id by which its senders trace it (`traceparent`, `X-Request-Id` and the like):
+    /// proxies pass it on.
+    pub trace: Option<PayloadHash>,
+    /// Whether a header says that a proxy sent it (`Via`, `Forwarded`, `X-Forwarded-For`).
+    pub forwarded: bool,
 }
 
 /// The scheme an exchange used.
@@ -325,7 +333,9 @@ pub struct Response {
     pub session_id: Option<SessionId>,
     /// The value of the header named by `--incarnation-header`.
     pub incarnation: Option<Box<str>>,
-    /// The value of the first header that names a backend.
+    /// All that names the process behind a balancer, in the order of trust.
+    pub named: Vec<BackendName>,
+    /// The process that answered, by the one kind of name that serves its service best.
     pub backend: Option<Arc<str>>,
     /// The JSON-RPC messages of a JSON body, in order.
     pub messages: Vec<Message>,
@@ -333,6 +343,8 @@ pub struct Response {
     pub protocol_version: Option<Box<str>>,
     /// `serverInfo.name` of an `initialize` result, in JSON or in an event.
     pub server_name: Option<Box<str>>,
+    /// `serverInfo.version` beside it.
+    pub server_version: Option<Box<str>>,
     /// What the text of a body speaks of, when it refuses (any status but 2xx).
     pub subject: Subject,
     /// Body bytes seen, after transfer decoding and before content decoding.
@@ -341,6 +353,24 @@ pub struct Response {
     pub complete: bool,
     /// Whether a content coding (gzip, br, …) could not be decoded from some place on.
     pub undecodable: bool,
+}
+
+/// A name that a response gives the process behind a balancer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackendName {
+    /// Who says so. Names of different tellers are never compared.
+    pub teller: Teller,
+    /// The name.
+    pub name: Arc<str>,
+}
+
+/// What tells a backend's name, the most trusted first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Teller {
+    /// The `--backend-header` with this number.
+    Asked(u16),
+    /// One of the headers and sticky cookies that are known to name backends.
+    Usual(u16),
 }
 
 /// The kinds of response body that matter.

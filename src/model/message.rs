@@ -78,14 +78,16 @@ pub struct Message {
     pub cancels: Option<Box<str>>,
     /// Hash of the whole message text.
     pub hash: PayloadHash,
-    /// Hash of method and `params` without `_meta`: equal for the same call sent again. Zero but
-    /// for requests.
+    /// Hash of method and `params` without `_meta`: equal for the same call sent again, however its
+    /// JSON is written. Zero but for requests and notifications.
     pub call: PayloadHash,
     /// The protocol version it states: `params.protocolVersion` or `result.protocolVersion` of
     /// `initialize`, or `params._meta["io.modelcontextprotocol/protocolVersion"]`.
     pub protocol_version: Option<Box<str>>,
     /// `clientInfo.name` of an `initialize` request, `serverInfo.name` of its result.
     pub party: Option<Box<str>>,
+    /// `serverInfo.version` of the result of `initialize`.
+    pub party_version: Option<Box<str>>,
     /// `error.code`.
     pub error_code: Option<i64>,
     /// What `error.message` and `error.data` speak of.

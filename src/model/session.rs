@@ -2,7 +2,7 @@
 //! run's exchanges (in order of time) and into the session's own lists.
 
 use super::{exchange::Exchange, id::SessionId, time::Timestamp};
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 /// All exchanges of a run, put into their places.
 #[derive(Clone, Debug, Default)]
@@ -13,8 +13,8 @@ pub struct Grouping {
     pub legacy: Vec<Session>,
     /// For each exchange the place it has.
     pub role_of: Vec<Role>,
-    /// For each exchange the one nearer the client that it is the other side of: a proxy was captured
-    /// on both sides. Empty when there is none.
+    /// For each exchange that is the other side of one (a proxy was captured on both sides) or a
+    /// copy of one, that one: the side that is judged.
     pub inner_of: Vec<Option<u32>>,
     /// Session ids that came on refusals only, with the exchanges that show them.
     pub refused_ids: Vec<RefusedId>,
@@ -52,6 +52,9 @@ pub struct Session {
     pub id: SessionId,
     /// Scheme, host and path.
     pub service: Arc<str>,
+    /// The proxy that all its exchanges came from, where other sessions of the service go to that
+    /// proxy and how the two hang together does not show: nothing is compared over it.
+    pub behind: Option<IpAddr>,
     /// The protocol revision negotiated, or stated by a request.
     pub protocol_version: Option<Arc<str>>,
     /// `clientInfo.name`.

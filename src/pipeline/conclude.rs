@@ -102,6 +102,17 @@ pub(super) fn conclude(harvest: Harvest, options: &Options) -> Analysis {
             .findings
             .extend(judgements.into_iter().map(|(finding, _)| finding));
     }
+    // What is not judged belongs to the session of the side that is.
+    for (number, root) in grouping.inner_of.iter().enumerate() {
+        let reference =
+            root.and_then(|root| analysis.session_of.get(root as usize).copied().flatten());
+        if let Some(reference) = reference {
+            analysis.session_of[number] = Some(SessionRef {
+                segment: None,
+                ..reference
+            });
+        }
+    }
     for legacy in &grouping.legacy {
         let first = analysis.segments.len();
         analysis

@@ -57,6 +57,7 @@ impl Tap {
                 base: 0,
                 outcome: Outcome::default(),
                 places: vec![opening.first.place],
+                initial: [None; 2],
                 acknowledged: 0,
                 received: 0,
                 last_acknowledged: None,
@@ -80,6 +81,12 @@ impl Tap {
 }
 
 impl tcp::Sink for Tap {
+    fn starts(&mut self, sender: Side, sequence: u32) {
+        if let Some(initial) = self.recorder.initial.get_mut(sender.index()) {
+            *initial = Some(sequence);
+        }
+    }
+
     fn data(&mut self, sender: Side, bytes: &[u8], at: At) {
         self.recorder.note_place(at.place);
         self.http.data(sender, bytes, at, &mut self.recorder);
@@ -162,6 +169,8 @@ struct Recorder {
     outcome: Outcome,
     /// A place in each input that the connection was seen in.
     places: Vec<Place>,
+    /// The sequence number of each side's first byte.
+    initial: [Option<u32>; 2],
     /// How far the client acknowledged the server's bytes.
     acknowledged: u64,
     /// How far the server acknowledged the client's bytes.
@@ -182,6 +191,8 @@ struct Slot {
     ended: Option<At>,
     /// The last byte seen of it.
     last: At,
+    /// Offsets just past the first bytes of its request and of its response.
+    first: [Option<u64>; 2],
 }
 
 #[derive(Clone, Copy)]
@@ -263,9 +274,17 @@ impl Recorder {
                 asked: None,
                 ended: None,
                 last: at,
+                first: [None; 2],
             });
         }
         self.open.get_mut(index)
+    }
+
+    /// The sequence number of the byte of `sender` just before an offset.
+    fn sequence(&self, sender: Side, offset: Option<u64>) -> Option<u32> {
+        let initial = self.initial.get(sender.index()).copied().flatten()?;
+        let [.., a, b, c, d] = offset?.saturating_sub(1).to_be_bytes();
+        Some(initial.wrapping_add(u32::from_be_bytes([a, b, c, d])))
     }
 
     fn draft(&mut self, exchange: http::ExchangeNo, at: At) -> Option<(&mut Draft, Arc<Settings>)> {
@@ -397,6 +416,11 @@ impl Recorder {
     fn emit(&mut self, slot: Slot, end: End) {
         let Some(mut draft) = slot.draft else { return };
         let client = self.client.unwrap_or(Side::A);
+        let [asked, answered] = slot.first;
+        draft.exchange.sequences = [
+            self.sequence(client, asked),
+            self.sequence(client.other(), answered),
+        ];
         draft.ends(
             Some(self.endpoint(client)),
             Some(self.endpoint(client.other())),
@@ -456,6 +480,9 @@ impl http::Sink for Recorder {
         first: At,
         last: At,
     ) {
+        if let Some(slot) = self.slot(exchange, first) {
+            slot.first[0] = Some(first.offset);
+        }
         let Some((draft, settings)) = self.draft(exchange, first) else {
             return;
         };
@@ -494,6 +521,9 @@ impl http::Sink for Recorder {
         first: At,
         _last: At,
     ) {
+        if let Some(slot) = self.slot(exchange, first) {
+            slot.first[1] = Some(first.offset);
+        }
         if let Some((draft, settings)) = self.draft(exchange, first) {
             draft.response(
                 head.status,

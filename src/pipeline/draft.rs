@@ -1,13 +1,17 @@
 //! Heads, body bytes and events → one exchange's facts. The same for every road: packets and HAR
 //! entries are drafted alike.
 
+use super::naming;
 use crate::{
     anomaly::{Anomalies, Kind},
     limits::Limits,
     mcp::message,
     model::{
         event::{Event, Text},
-        exchange::{Exchange, Hole, HttpVersion, Media, Part, Request, Response, Scheme, Source},
+        exchange::{
+            BackendName, Exchange, Hole, HttpVersion, Media, Part, Request, Response, Scheme,
+            Source,
+        },
         flow::Endpoint,
         id::SessionId,
         message::{MessageKind, Subject},
@@ -15,6 +19,7 @@ use crate::{
     },
     sse,
 };
+use std::sync::Arc;
 
 /// What drafting needs to know of the run.
 #[derive(Clone, Debug)]
@@ -61,6 +66,8 @@ pub(super) struct Draft {
     request_body: Vec<u8>,
     keep_request_body: bool,
     response: Body,
+    /// Sticky cookies that the client brought: the balancer is asked for that backend.
+    cookies: Vec<BackendName>,
     anomalies: Anomalies,
 }
 
@@ -84,6 +91,7 @@ impl Draft {
             request_body: Vec::new(),
             keep_request_body: false,
             response: Body::Pass,
+            cookies: Vec::new(),
             anomalies: Anomalies::default(),
         }
     }
@@ -133,9 +141,12 @@ impl Draft {
             last_event_id: cursor.map(Into::into),
             protocol_version: head.text("mcp-protocol-version", limits).map(Into::into),
             user_agent: head.text("user-agent", limits).map(Into::into),
+            trace: naming::trace(head.headers),
+            forwarded: naming::is_forwarded(head.headers),
             complete: false,
             ..Request::default()
         });
+        self.cookies = naming::cookies(head.headers, limits);
         self.keep_request_body = matches!(media(&content_type), Media::Json | Media::None);
     }
 
@@ -196,12 +207,12 @@ impl Draft {
             _ if success => Body::Pass,
             _ => Body::Keep(Vec::new(), limits.error_body),
         };
-        let backend = settings
-            .backend_headers
-            .iter()
-            .map(String::as_str)
-            .chain(BACKEND_HEADERS)
-            .find_map(|name| head.text(name, limits));
+        let named = naming::names(
+            head.headers,
+            &settings.backend_headers,
+            std::mem::take(&mut self.cookies),
+            limits,
+        );
         self.exchange.response = Some(Response {
             time: first.time,
             place: first.place,
@@ -214,7 +225,8 @@ impl Draft {
                 .as_deref()
                 .and_then(|name| head.text(name, limits))
                 .map(Into::into),
-            backend: backend.map(Into::into),
+            backend: named.first().map(|first| Arc::clone(&first.name)),
+            named,
             ..Response::default()
         });
     }
@@ -282,6 +294,7 @@ impl Draft {
                     if said.protocol_version.is_some() && said.kind == MessageKind::Response {
                         response.protocol_version.clone_from(&said.protocol_version);
                         response.server_name.clone_from(&said.party);
+                        response.server_version.clone_from(&said.party_version);
                     }
                 }
                 if !(200..300).contains(&response.status) {
@@ -350,6 +363,7 @@ fn add_event(
     {
         response.protocol_version = Some(version.as_ref().into());
         response.server_name = said.party.as_deref().map(Into::into);
+        response.server_version = said.party_version.as_deref().map(Into::into);
     }
     let kind = match said.kind {
         MessageKind::None if settings.all_sse && !data.is_empty() => MessageKind::Notification,
@@ -457,16 +471,3 @@ pub(super) fn media(content_type: &str) -> Media {
         _ => Media::Other,
     }
 }
-
-/// Response headers by which balancers and platforms name the process behind them.
-const BACKEND_HEADERS: [&str; 9] = [
-    "x-backend",
-    "x-backend-server",
-    "x-served-by",
-    "x-upstream",
-    "x-upstream-addr",
-    "x-instance-id",
-    "x-pod-name",
-    "x-server-id",
-    "fly-machine-id",
-];

@@ -775,6 +775,7 @@ impl Flow {
         if bytes.is_empty() {
             return;
         }
+        self.tell_start(out);
         if let Some(print) = self.prints.get_mut(usize::from(self.print)) {
             *print = Print::of(self.next, bytes);
         }
@@ -784,10 +785,18 @@ impl Flow {
             .data(self.side, bytes, seen.at(self.offset(self.next)));
     }
 
+    /// Tells the sink where the stream starts, once that is final and before anything of it.
+    fn tell_start<S: Sink>(&self, out: &mut Out<'_, S>) {
+        if self.next == self.origin {
+            out.sink.starts(self.side, self.first_sequence());
+        }
+    }
+
     fn declare<S: Sink>(&mut self, bytes: u64, kind: HoleKind, seen: Seen, out: &mut Out<'_, S>) {
         if bytes == 0 {
             return;
         }
+        self.tell_start(out);
         let offset = self.offset(self.next);
         self.next += bytes;
         let tally = out.holes.entry(seen.place.input).or_default();

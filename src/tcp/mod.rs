@@ -63,6 +63,13 @@ use std::net::SocketAddr;
 
 /// Takes what one connection carried.
 pub trait Sink {
+    /// `sender`'s stream starts (its offset 0) at this sequence number; called before anything else
+    /// of that stream is handed over or called missing. The same connection under other addresses
+    /// (NAT) has the same numbers.
+    fn starts(&mut self, sender: Side, sequence: u32) {
+        let _ = (sender, sequence);
+    }
+
     /// Bytes of `sender`, in order, each byte once. `at` is the time and place of the first
     /// segment that carried them; `at.offset` is the stream offset just past them.
     fn data(&mut self, sender: Side, bytes: &[u8], at: At);
