@@ -13,6 +13,8 @@ mod talk;
 // Every talk of fixtures/talks, over every road and impaired.
 mod talks;
 
+// Taps that see the same traffic, and copies of packets.
+mod taps;
 // The examples in the documentation of every finding, which are talks.
 mod examples;
 

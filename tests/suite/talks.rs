@@ -32,6 +32,11 @@ fn every_talk_gives_one_report_on_every_road_of_packets() {
         let packets = packets(&talk);
         let mut first: Option<(&str, String)> = None;
         for (road, bytes) in roads(&talk, &packets) {
+            // FORKSCOPE_TALK_OUT=folder keeps the captures, to be opened in Wireshark.
+            if let Some(folder) = std::env::var_os("FORKSCOPE_TALK_OUT") {
+                let name = format!("{}.{}", talk.name, road.replace(' ', "-"));
+                fs::write(Path::new(&folder).join(name), &bytes).unwrap();
+            }
             let analysis = audit(&talk, &bytes);
             let print = fingerprint(&analysis);
             match &first {
@@ -149,8 +154,9 @@ fn tshark_reads_the_rendered_captures_as_they_were_meant() {
         for connection in &mut talk.connections {
             if let IpAddr::V4(ip) = connection.client.ip() {
                 let [a, _, c, d] = ip.octets();
-                let own = u8::try_from(index + 1).unwrap();
-                connection.client.set_ip(Ipv4Addr::new(a, own, c, d).into());
+                let [high, low] = u16::try_from(index + 1).unwrap().to_be_bytes();
+                let own = Ipv4Addr::new(a + high, low, c, d);
+                connection.client.set_ip(own.into());
             }
         }
         for (road, bytes) in roads(talk, &packets(talk)) {
@@ -260,8 +266,14 @@ pub(crate) fn audit_any(talk: &Talk, capture: &[u8]) -> Analysis {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("talk");
     fs::write(&path, capture).unwrap();
+    let mut options = options(talk);
+    options.inputs.push(path.to_str().unwrap().to_owned());
+    run(&options, &Progress::default()).unwrap()
+}
+
+/// What a talk asks of an audit, without inputs.
+pub(crate) fn options(talk: &Talk) -> Options {
     let mut options = Options {
-        inputs: vec![path.to_str().unwrap().to_owned()],
         jobs: 1,
         ..Options::default()
     };
@@ -278,7 +290,7 @@ pub(crate) fn audit_any(talk: &Talk, capture: &[u8]) -> Analysis {
             other => panic!("{}: no option {other}", talk.name),
         }
     }
-    run(&options, &Progress::default()).unwrap()
+    options
 }
 
 fn essences(analysis: &Analysis) -> Vec<String> {

@@ -24,6 +24,9 @@ pub(crate) enum Expectation {
         cause: Option<String>,
         cursor: Option<String>,
         session: Option<String>,
+        /// Any of these; `-` for none.
+        backend: Option<String>,
+        backend_before: Option<String>,
         /// The number of its incident; `None` for none.
         incident: Option<Option<u32>>,
     },
@@ -131,6 +134,7 @@ impl Expectation {
                 }
                 let (mut confidences, mut codes, mut not_codes) = (vec![], vec![], vec![]);
                 let (mut first, mut cause, mut cursor, mut session) = (None, None, None, None);
+                let (mut backend, mut backend_before) = (None, None);
                 let mut incident = None;
                 let mut rest = rest.iter();
                 while let Some(word) = rest.next() {
@@ -144,6 +148,8 @@ impl Expectation {
                         "cause" => cause = Some(value()?),
                         "cursor" => cursor = Some(event_id(&value()?)),
                         "session" => session = Some(uuid(&value()?)),
+                        "backend" => backend = Some(value()?),
+                        "backend-before" => backend_before = Some(value()?),
                         "incident" => {
                             let number = value()?;
                             let none = number == "-";
@@ -170,6 +176,8 @@ impl Expectation {
                     cause,
                     cursor,
                     session,
+                    backend,
+                    backend_before,
                     incident,
                 }
             }
@@ -353,6 +361,8 @@ impl Expectation {
             cause,
             cursor,
             session,
+            backend,
+            backend_before,
             incident,
             ..
         } = self
@@ -415,6 +425,15 @@ impl Expectation {
         }
         if let Some(want) = session {
             hold("session", &got.session_id, want, *got.session_id == **want);
+        }
+        for (what, want, got) in [
+            ("backend", backend, &got.backend_after),
+            ("backend before", backend_before, &got.backend_before),
+        ] {
+            if let (Some(want), true) = (want, packets) {
+                let got = got.as_deref().unwrap_or("-");
+                hold(what, got, want, got == want);
+            }
         }
         if let Some(want) = incident {
             let (is, should) = (format!("{:?}", got.incident), format!("{want:?}"));

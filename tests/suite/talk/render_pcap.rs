@@ -33,6 +33,15 @@ pub(crate) struct Pcap {
 
 /// The file.
 pub(crate) fn render(talk: &Talk, packets: &[Packet], as_: Pcap) -> Vec<u8> {
+    let frames: Vec<(i64, Vec<u8>)> = packets
+        .iter()
+        .map(|packet| (packet.at, frame(talk, packet, as_.link)))
+        .collect();
+    file(&frames, as_)
+}
+
+/// A file of frames, each with its time in microseconds since the talk began.
+pub(crate) fn file(frames: &[(i64, Vec<u8>)], as_: Pcap) -> Vec<u8> {
     let u32_ = |value: u32| {
         if as_.big_endian {
             value.to_be_bytes()
@@ -58,9 +67,8 @@ pub(crate) fn render(talk: &Talk, packets: &[Packet], as_: Pcap) -> Vec<u8> {
     for value in [0, 0, 262_144, u32::from(as_.link.number())] {
         out.extend(u32_(value));
     }
-    for packet in packets {
-        let frame = frame(talk, packet, as_.link);
-        let time = START_MICROS + packet.at;
+    for (at, frame) in frames {
+        let time = START_MICROS + at;
         let (seconds, fraction) = (time / 1_000_000, time % 1_000_000);
         let fraction = if as_.nanoseconds {
             fraction * 1_000
@@ -168,7 +176,7 @@ fn tcp(packet: &Packet, from: SocketAddr, to: SocketAddr) -> Vec<u8> {
 }
 
 /// The Internet checksum (RFC 1071) over parts, all but the last of even length.
-fn checksum(parts: &[&[u8]]) -> u16 {
+pub(crate) fn checksum(parts: &[&[u8]]) -> u16 {
     let mut sum: u32 = 0;
     for part in parts {
         for pair in part.chunks(2) {
