@@ -4,12 +4,12 @@
 //! side nearest the client is judged; the other one names the backend and is taken out. Which
 //! exchanges are two sides of one is decided in three steps:
 //!
-//! - [`sides`]: under one session id, by what requests say, times, addresses and answers;
-//! - [`copies`]: HAR entries of what packets or other HARs show as well, and answers whose request is
+//! - `sides`: under one session id, by what requests say, times, addresses and answers;
+//! - `copies`: HAR entries of what packets or other HARs show as well, and answers whose request is
 //!   missing on one side;
-//! - [`alias`]: of a gateway that keeps session ids of its own, by the whole of two sessions.
+//! - `alias`: of a gateway that keeps session ids of its own, by the whole of two sessions.
 //!
-//! [`fold`] takes out what is not judged and joins sessions, [`backend`] names processes.
+//! `fold` takes out what is not judged and joins sessions, `backend` names processes.
 
 mod alias;
 mod backend;
