@@ -45,7 +45,7 @@ pub struct Options {
     pub all_sse: bool,
     /// Cuts of one server no more than this apart are one incident.
     pub window: Span,
-    /// Threads; 0 for one a core.
+    /// Threads; 0 for one a core. No more than 256 are started.
     pub jobs: usize,
     /// Caps.
     pub limits: Limits,
@@ -78,6 +78,9 @@ pub struct Progress {
     pub finished: AtomicBool,
 }
 
+/// More threads than machines have cores only cost memory.
+const MOST_THREADS: usize = 256;
+
 /// Reads every input and audits what is in them.
 ///
 /// Inputs that cannot be read are rows of the analysis with [`unreadable`] set; the run goes on
@@ -90,7 +93,7 @@ pub struct Progress {
 /// When options contradict each other.
 pub fn run(options: &Options, progress: &Progress) -> Result<Analysis, Error> {
     let threads = rayon::ThreadPoolBuilder::new()
-        .num_threads(options.jobs)
+        .num_threads(options.jobs.min(MOST_THREADS))
         .build()
         .map_err(|error| Error::new(format!("cannot start threads: {error}")))?;
     let analysis = threads.install(|| {

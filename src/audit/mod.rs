@@ -190,7 +190,7 @@ impl<'a> Services<'a> {
             of_session,
             whole,
             torn_elsewhere: torn_elsewhere(grouping, exchanges),
-            headless: headless(grouping, exchanges),
+            headless: headless(grouping, exchanges, facts),
             history,
             no_history: History::default(),
             losses: Losses::of(lost.into_iter()),
@@ -218,7 +218,9 @@ impl<'a> Services<'a> {
                 .filter_map(|&number| exchanges.get(number as usize))
         };
         let any_torn = self.facts.torn.may_be_any();
-        let seen_whole = self.headless.is_empty() && self.torn.is_empty() && !any_torn;
+        let any_blank = self.facts.blanks.are_more();
+        let seen_whole =
+            self.headless.is_empty() && self.torn.is_empty() && !any_torn && !any_blank;
         let clients: BTreeSet<Option<IpAddr>> = if seen_whole {
             BTreeSet::new()
         } else {
@@ -240,6 +242,7 @@ impl<'a> Services<'a> {
             .into_iter()
             .flat_map(|client| [(client, None), (client, Some(session.id.clone()))])
             .filter_map(|key| self.headless.get(&key).cloned())
+            .chain(any_blank.then(ever))
             .collect();
         Gaps::of(members(), headless, torn)
     }
@@ -339,7 +342,7 @@ fn torn_elsewhere(grouping: &Grouping, exchanges: &[Exchange]) -> bool {
 /// Responses of which the request, or all that would say which session they are of, is missing: one to an
 /// initialize may have issued any id, the same once more among them. What another exchange shows as well
 /// is not missing.
-fn headless(grouping: &Grouping, exchanges: &[Exchange]) -> Headless {
+fn headless(grouping: &Grouping, exchanges: &[Exchange], facts: &ServerFacts) -> Headless {
     let names_none = |exchange: &Exchange| {
         exchange
             .request
@@ -358,6 +361,11 @@ fn headless(grouping: &Grouping, exchanges: &[Exchange]) -> Headless {
             .and_then(|r| r.session_id.clone());
         let list = lists.entry((client_host(exchange), names)).or_default();
         list.push((exchange.time(), exchange.end.time));
+    }
+    // Of an exchange that lies in a hole altogether, who asked whom is known, and no more.
+    for blank in facts.blanks.iter() {
+        let list = lists.entry((Some(blank.client), None)).or_default();
+        list.push((blank.from, blank.until));
     }
     lists
         .into_iter()

@@ -32,7 +32,7 @@ pub(crate) struct Reading {
     /// How times are written
     #[arg(long, value_name = "FORM", default_value = "utc")]
     time: Time,
-    /// Threads; 0 for one a core
+    /// Threads, at most 256; 0 for one a core
     #[arg(short, long, value_name = "N", default_value_t = 0)]
     jobs: usize,
     /// Ceiling for buffered stream data, such as 512M or 2G

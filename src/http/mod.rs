@@ -23,7 +23,7 @@ pub use head::{RequestHead, ResponseHead};
 use crate::{
     anomaly::Kind,
     limits::Limits,
-    model::{exchange::Part, flow::Side, place::At},
+    model::{exchange::Part, flow::Side, place::At, time::Timestamp},
 };
 use coding::{Decoding, Fault};
 use framing::{Declared, Framing};
@@ -119,6 +119,9 @@ pub trait Sink {
     /// readable. Body pieces may follow. In a [`Part::ResponseHead`]: this exchange was probably
     /// answered, by a response that is missing or could not be paired.
     fn hole(&mut self, exchange: ExchangeNo, part: Part, bytes: u64, at: At);
+    /// Between these times a request and its response may both be missing: bytes of both directions
+    /// are. `None` for the beginning and the end of the connection.
+    fn blank(&mut self, from: Option<Timestamp>, until: Option<Timestamp>);
     /// A content coding of the response cannot be undone from here on.
     fn undecodable(&mut self, exchange: ExchangeNo, at: At);
     /// A response's end. `wire_bytes`: the bytes of its body seen, after transfer decoding and
@@ -197,6 +200,8 @@ impl Connection {
                 let opening = self.opening(sender);
                 *opening = Opening {
                     missed: true,
+                    missing: opening.missing.saturating_add(bytes),
+                    spoke: opening.spoke,
                     closed: opening.closed,
                     ..Opening::default()
                 };
@@ -223,6 +228,15 @@ impl Connection {
         if self.client.is_some() && !self.over {
             self.end_requests(at, out);
             self.end_responses(false, at, out);
+        }
+        // What was said before the bytes that are there may be all that could be read.
+        let openings = &self.openings;
+        let torn = openings.iter().all(|opening| opening.missed);
+        let spoke = openings
+            .iter()
+            .any(|opening| opening.spoke || opening.missing > 0);
+        if self.client.is_none() && !self.over && torn && spoke {
+            out.blank(None, None);
         }
         self.stop();
     }
@@ -252,6 +266,7 @@ impl Connection {
     /// Looks what the bytes of a side begin with.
     fn open(&mut self, sender: Side, bytes: &[u8], at: At, out: &mut impl Sink) {
         let opening = self.opening(sender);
+        opening.spoke = true;
         let (missed, before) = (opening.missed, opening.bytes.len());
         let mut begins = if before == 0 {
             begins(bytes, missed)
@@ -322,7 +337,8 @@ impl Connection {
         };
         if of_client.missed {
             self.requests.hunt();
-            self.pairing.request_gap(0, At::default(), true);
+            self.pairing
+                .request_gap(of_client.missing, At::default(), true);
         }
         if of_server.missed {
             self.responses.hunt();
@@ -667,6 +683,7 @@ impl Connection {
                     (self.number(), Method::Other, gap)
                 }
             };
+            self.tell_blanks(out);
             self.end_response(BodyEnd::Lost, first, out);
             if let Some(odd) = odd {
                 out.anomaly(Kind::BadHead, last, format!("response: {odd}"));
@@ -804,6 +821,13 @@ impl Connection {
         for no in self.pairing.perhaps_answered() {
             out.hole(no, Part::ResponseHead, 0, at);
         }
+        self.tell_blanks(out);
+    }
+
+    fn tell_blanks(&mut self, out: &mut impl Sink) {
+        for (from, until) in self.pairing.take_blanks() {
+            out.blank(from, until);
+        }
     }
 
     // Responses that wait for their request
@@ -919,6 +943,10 @@ struct Opening {
     pieces: Vec<(usize, At)>,
     /// What comes may not be the side's first bytes.
     missed: bool,
+    /// Bytes that are missing.
+    missing: u64,
+    /// Bytes of it were seen, readable or not.
+    spoke: bool,
     closed: bool,
 }
 

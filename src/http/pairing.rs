@@ -23,7 +23,15 @@ pub(super) struct Pairing {
     broken: Option<u32>,
     /// No further request comes.
     closed: bool,
+    /// When the last request began.
+    last: Option<Timestamp>,
+    /// Where an exchange may lie of which nothing is in the capture.
+    blanks: Vec<Blank>,
 }
+
+/// A time in which a request and its response may both be missing: from the last request that was
+/// seen to the response that came next; `None` for the beginning and the end of the connection.
+pub(super) type Blank = (Option<Timestamp>, Option<Timestamp>);
 
 /// A request that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +74,8 @@ enum Entry {
         bytes: u64,
         at: At,
         settled: bool,
+        /// When the last request before it began.
+        from: Option<Timestamp>,
     },
 }
 
@@ -84,6 +94,7 @@ impl Pairing {
             .is_some_and(|responses| idle && responses as usize >= self.requests().count())
         {
             given_up.extend(self.requests().map(|request| request.no));
+            self.leave_blank(self.queue.len(), Some(request.time));
             self.queue.clear();
             self.broken = None;
             self.response_gap = false;
@@ -96,6 +107,7 @@ impl Pairing {
             }
             self.response_gap = true;
         }
+        self.last = Some(request.time);
         self.queue.push_back(Entry::Request(request));
         (given_up, full)
     }
@@ -111,7 +123,13 @@ impl Pairing {
             *before = before.saturating_add(bytes);
             *known = settled;
         } else {
-            self.queue.push_back(Entry::Gap { bytes, at, settled });
+            let from = self.last;
+            self.queue.push_back(Entry::Gap {
+                bytes,
+                at,
+                settled,
+                from,
+            });
         }
     }
 
@@ -162,8 +180,30 @@ impl Pairing {
         let doubt = self.response_gap || self.broken.is_some();
         let left = self.requests().filter(|request| doubt && !request.in_hole);
         let left = left.map(|request| request.no).collect();
+        if doubt {
+            self.leave_blank(self.queue.len(), None);
+        }
         self.queue.clear();
         left
+    }
+
+    /// Takes what was noted of exchanges that are missing altogether.
+    pub(super) fn take_blanks(&mut self) -> Vec<Blank> {
+        std::mem::take(&mut self.blanks)
+    }
+
+    /// The first `count` entries are settled, and responses may be missing: what the gaps among them
+    /// swallowed may have been answered unseen.
+    fn leave_blank(&mut self, count: usize, until: Option<Timestamp>) {
+        let gaps = self
+            .queue
+            .iter()
+            .take(count)
+            .filter_map(|entry| match entry {
+                Entry::Gap { bytes, from, .. } if *bytes > 0 => Some((*from, until)),
+                _ => None,
+            });
+        self.blanks.extend(gaps);
     }
 
     /// What a response whose first byte came at `time` answers.
@@ -223,6 +263,9 @@ impl Pairing {
         {
             self.broken = Some(1);
             return Answers::Unknown(None, "requests or responses of a pipeline are missing");
+        }
+        if self.response_gap {
+            self.leave_blank(latest, Some(time));
         }
         let mut passed = Vec::new();
         let mut answered = None;

@@ -80,6 +80,11 @@ impl Sink for Log {
     fn hole(&mut self, no: ExchangeNo, part: Part, bytes: u64, _: At) {
         self.lines.push(format!("{} hole {part:?} {bytes}", no.0));
     }
+    fn blank(&mut self, from: Option<Timestamp>, until: Option<Timestamp>) {
+        let millis = |time: Option<Timestamp>| time.map(|time| time.nanos() / 1_000_000);
+        let (from, until) = (millis(from), millis(until));
+        self.lines.push(format!("blank {from:?} {until:?}"));
+    }
     fn undecodable(&mut self, no: ExchangeNo, _: At) {
         self.lines.push(format!("{} undecodable", no.0));
     }

@@ -3,7 +3,7 @@
 
 use super::{
     exchange::{EndCause, Exchange},
-    flow::Endpoint,
+    flow::{Blank, Endpoint},
     id::SessionId,
     place::Place,
     time::{Span, Timestamp},
@@ -39,6 +39,8 @@ pub struct Analysis {
     pub shares: Vec<Share>,
     /// Servers that sessions under judgement were with, by address.
     pub servers: Vec<ServerRow>,
+    /// Where exchanges of sessions may be missing altogether, in order of client and server.
+    pub blanks: Vec<Blank>,
     /// Totals over the run.
     pub totals: Totals,
     /// Oddities of captures and wire.

@@ -92,6 +92,8 @@ pub struct ServerFacts {
     pub refused: RefusedConnections,
     /// Which connections the capture does not show whole.
     pub torn: TornConnections,
+    /// Where exchanges may lie of which nothing is in the capture.
+    pub blanks: Blanks,
 }
 
 impl ServerFacts {
@@ -99,6 +101,61 @@ impl ServerFacts {
     pub fn merge(&mut self, other: Self) {
         self.refused.merge(other.refused);
         self.torn.merge(other.torn);
+        self.blanks.merge(other.blanks);
+    }
+}
+
+/// A time in which a request and its response may both be missing from a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Blank {
+    /// The client's host.
+    pub client: IpAddr,
+    /// The server.
+    pub server: SocketAddr,
+    /// When the last request before it began, or the connection.
+    pub from: Timestamp,
+    /// When the next response came, or the connection ended; the end of the evidence while it is open.
+    pub until: Timestamp,
+}
+
+/// Where exchanges may lie of which nothing is in the capture.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Blanks {
+    all: Vec<Blank>,
+    /// There were more than are remembered.
+    more: bool,
+}
+
+impl Blanks {
+    /// Takes note of one; of no more than `limit` in all.
+    pub fn note(&mut self, blank: Blank, limit: usize) {
+        if self.all.len() < limit {
+            self.all.push(blank);
+        } else {
+            self.more = true;
+        }
+    }
+
+    /// Leaves those that `concern` somebody.
+    pub fn retain(&mut self, concern: impl FnMut(&mut Blank) -> bool) {
+        self.all.retain_mut(concern);
+    }
+
+    /// All that are remembered.
+    pub fn iter(&self) -> impl Iterator<Item = &Blank> {
+        self.all.iter()
+    }
+
+    /// Whether there were more than are remembered: any connection may have them.
+    #[must_use]
+    pub const fn are_more(&self) -> bool {
+        self.more
+    }
+
+    fn merge(&mut self, other: Self) {
+        self.all.extend(other.all);
+        self.all.sort_unstable();
+        self.more |= other.more;
     }
 }
 

@@ -7,10 +7,10 @@ use crate::{
     model::{
         analysis::{Analysis, Finding, Input, SessionRef, Totals},
         exchange::{ConnectionId, EndCause, Exchange, Window},
-        flow::ServerFacts,
+        flow::{Endpoint, ServerFacts},
         id::SessionId,
         place::{InputId, Place},
-        session::Role,
+        session::{Grouping, Role},
         verdict::Severity,
     },
 };
@@ -31,6 +31,26 @@ pub(super) struct Harvest {
     pub(super) servers: ServerFacts,
 }
 
+/// Leaves the blanks that sessions may have lost exchanges in: those on connections to their servers. Other
+/// servers speak of other things.
+fn keep_blanks(
+    servers: &mut ServerFacts,
+    grouping: &Grouping,
+    exchanges: &[Exchange],
+    window: Window,
+) {
+    let of_sessions: BTreeSet<&Endpoint> = exchanges
+        .iter()
+        .zip(&grouping.role_of)
+        .filter(|(_, role)| matches!(role, Role::Session(_)))
+        .filter_map(|(exchange, _)| exchange.server.as_ref())
+        .collect();
+    servers.blanks.retain(|blank| {
+        blank.until = blank.until.min(window.last.unwrap_or(blank.until));
+        of_sessions.contains(&Endpoint::Address(blank.server))
+    });
+}
+
 /// Concludes a run.
 pub(super) fn conclude(harvest: Harvest, options: &Options) -> Analysis {
     let Harvest {
@@ -39,7 +59,7 @@ pub(super) fn conclude(harvest: Harvest, options: &Options) -> Analysis {
         mut exchanges,
         anomalies,
         mut window,
-        servers,
+        mut servers,
     } = harvest;
     exchanges.retain(|exchange| is_wanted(exchange, options));
     for exchange in &exchanges {
@@ -64,6 +84,7 @@ pub(super) fn conclude(harvest: Harvest, options: &Options) -> Analysis {
     let mut grouping = mcp::session::group(&exchanges);
     mcp::vantage::pair(&mut grouping, &mut exchanges);
     mcp::stream::thread(&mut grouping, &exchanges);
+    keep_blanks(&mut servers, &grouping, &exchanges, window);
     let mut judged = audit::audit(&grouping, &exchanges, window, &servers);
     let overall = audit::overall::look(&grouping, &exchanges, &mut judged, options.window);
     let judgements: Vec<Vec<(Finding, Vec<u32>)>> = judged
@@ -87,6 +108,7 @@ pub(super) fn conclude(harvest: Harvest, options: &Options) -> Analysis {
             refused_ids: count(grouping.refused_ids.len()),
             sessions: count(grouping.sessions.len()),
         },
+        blanks: servers.blanks.iter().copied().collect(),
         findings: finding::judge_run(&overall.case),
         incidents: overall.incidents,
         timers: overall.timers,
@@ -169,7 +191,7 @@ fn name_session(exchange: &mut Exchange) {
     let client = exchange
         .client
         .as_ref()
-        .map_or_else(String::new, crate::model::flow::Endpoint::host);
+        .map_or_else(String::new, Endpoint::host);
     let Some(request) = exchange.request.as_mut() else {
         return;
     };

@@ -7,7 +7,7 @@ use crate::{
     http,
     model::{
         exchange::{ConnectionId, End, EndCause, Exchange, Part, Scheme, Source},
-        flow::{Endpoint, Side},
+        flow::{Blank, Endpoint, Side},
         place::{At, Place},
         time::{Span, Timestamp},
     },
@@ -17,6 +17,9 @@ use std::{collections::VecDeque, net::SocketAddr, sync::Arc};
 
 /// Data that stays unacknowledged this long, while packets still come, tells of a partition.
 const UNACKNOWLEDGED: Span = Span::from_secs(3);
+
+/// Blanks of one connection that are kept apart.
+const BLANKS: usize = 64;
 
 /// What a connection leaves behind.
 #[derive(Debug, Default)]
@@ -29,6 +32,8 @@ pub(super) struct Outcome {
     pub(super) opaque: Option<(http::Protocol, Place)>,
     /// When bytes of it are not in the capture: its ends, when it began, and the last hole.
     pub(super) torn: Option<([SocketAddr; 2], (Timestamp, Timestamp))>,
+    /// Where exchanges may lie of which nothing is in the capture.
+    pub(super) blanks: Vec<Blank>,
 }
 
 /// The sink of one TCP connection.
@@ -56,6 +61,7 @@ impl Tap {
                 open: VecDeque::new(),
                 base: 0,
                 outcome: Outcome::default(),
+                blanks: Vec::new(),
                 places: vec![opening.first.place],
                 initial: [None; 2],
                 acknowledged: 0,
@@ -146,6 +152,24 @@ impl tcp::Sink for Tap {
         }
         self.http.finish(last, &mut self.recorder);
         self.note_roles(last);
+        // Where nobody's bytes tell, who sent the SYN is the client, or came first.
+        let [a, b] = self.ends;
+        let (client, server) = match self.recorder.client {
+            Some(Side::B) => (b, a),
+            _ => (a, b),
+        };
+        let opened = self.opened.time;
+        // What is open may bring more than was captured of it.
+        let client_side = self.recorder.client.unwrap_or(Side::A);
+        let closed = self.recorder.closes.first(client_side);
+        let end = closed.map_or(Timestamp::from_nanos(i64::MAX), |(_, at)| at.time);
+        let blanks = self.recorder.blanks.drain(..).map(|(from, until)| Blank {
+            client: client.ip(),
+            server,
+            from: from.unwrap_or(opened),
+            until: until.unwrap_or(end),
+        });
+        self.recorder.outcome.blanks.extend(blanks);
         let opaque = matches!(
             self.http.protocol(),
             http::Protocol::Tls | http::Protocol::Http2
@@ -167,6 +191,8 @@ struct Recorder {
     open: VecDeque<Slot>,
     base: u32,
     outcome: Outcome,
+    /// See [`http::Sink::blank`].
+    blanks: Vec<(Option<Timestamp>, Option<Timestamp>)>,
     /// A place in each input that the connection was seen in.
     places: Vec<Place>,
     /// The sequence number of each side's first byte.
@@ -546,6 +572,16 @@ impl http::Sink for Recorder {
         if draft.exchange.events.len() > before {
             self.note_events(exchange.0, before, at);
         }
+    }
+
+    fn blank(&mut self, from: Option<Timestamp>, until: Option<Timestamp>) {
+        // More than a few, and it is the whole connection that is not seen.
+        if self.blanks.len() >= BLANKS {
+            self.blanks.truncate(1);
+            self.blanks.fill((None, None));
+            return;
+        }
+        self.blanks.push((from, until));
     }
 
     fn hole(&mut self, exchange: http::ExchangeNo, part: Part, bytes: u64, at: At) {

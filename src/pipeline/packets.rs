@@ -244,6 +244,9 @@ impl Finished {
                 self.servers.torn.note(end, span, limits.server_facts);
             }
         }
+        for blank in outcome.blanks {
+            self.servers.blanks.note(blank, limits.server_facts);
+        }
         self.exchanges.extend(outcome.exchanges);
         self.anomalies.merge(outcome.anomalies);
         self.opaque.extend(outcome.opaque);

@@ -342,6 +342,7 @@ impl Serialize for Totals<'_> {
         map.serialize_entry("http2_opaque", &sum(|input| input.http2_opaque))?;
         map.serialize_entry("holes", &sum(|input| input.holes))?;
         map.serialize_entry("hole_bytes", &sum(|input| input.hole_bytes))?;
+        map.serialize_entry("blanks", &analysis.blanks.len())?;
         map.serialize_entry("truncated_packets", &sum(|input| input.truncated_packets))?;
         map.end()
     }

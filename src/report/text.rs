@@ -195,6 +195,13 @@ impl<'a> Summary<'a> {
                 "{places} in TCP streams: {missing} not in the capture"
             ));
         }
+        let blanks = self.analysis.blanks.len() as u64;
+        if blanks > 0 {
+            let places = count(blanks, "place", "places");
+            lines.push(format!(
+                "{places} where requests of sessions and their answers may both be missing"
+            ));
+        }
         let cut = sum(|input| input.truncated_packets);
         if cut > 0 {
             lines.push(format!(

@@ -47,6 +47,7 @@ use crate::{
 use forkscope::model::{
     analysis::{Analysis, Finding, Resume},
     exchange::Exchange,
+    flow::{Blank, Endpoint},
     id::SessionId,
     verdict::{Severity, Verdict},
 };
@@ -288,20 +289,29 @@ impl Dice {
     }
 }
 
-/// Whether something was lost that nothing left tells of: an exchange is gone altogether, or events, an
-/// answer or an end are, and the exchange has no hole.
+/// Whether something was lost that nothing left tells of: an exchange is gone altogether and no place is
+/// known where it may have been, or events, an answer or an end are, and the exchange has no hole.
 fn leaves_no_trace(whole: &Analysis, less: &Analysis) -> bool {
     whole.exchanges.iter().any(|before| {
         let rest = less.exchanges.iter().find(|after| is_same(before, after));
-        rest.is_none_or(|after| {
-            let headless = after.request.is_none() && before.request.is_some();
-            let traced = headless || !after.holes.is_empty();
-            let fewer = before.response.is_some() != after.response.is_some()
-                || before.events.len() != after.events.len()
-                || after.is_open() && !before.is_open();
-            fewer && !traced
-        })
+        let Some(after) = rest else {
+            return !less.blanks.iter().any(|blank| covers(blank, before));
+        };
+        let headless = after.request.is_none() && before.request.is_some();
+        let traced = headless || !after.holes.is_empty();
+        let fewer = before.response.is_some() != after.response.is_some()
+            || before.events.len() != after.events.len()
+            || after.is_open() && !before.is_open();
+        fewer && !traced
     })
+}
+
+/// Whether an exchange may be what is missing there.
+fn covers(blank: &Blank, exchange: &Exchange) -> bool {
+    exchange.client.as_ref().and_then(Endpoint::ip) == Some(blank.client)
+        && exchange.server == Some(Endpoint::Address(blank.server))
+        && blank.from <= exchange.end.time
+        && blank.until >= exchange.time()
 }
 
 /// Whether one is what is left of the other: the same ends, and the first byte of request or response

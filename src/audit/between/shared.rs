@@ -341,6 +341,8 @@ impl<'a> Recent<'a> {
 struct Farms {
     /// By service and host: sessions, and shared ones.
     hosts: BTreeMap<(u32, IpAddr), (u32, u32)>,
+    /// By service: sessions that may be shared where the capture does not show it.
+    unseen: BTreeMap<u32, u32>,
 }
 
 impl Farms {
@@ -352,10 +354,16 @@ impl Farms {
                 farms.hosts.entry((service, host)).or_default().1 += 1;
             }
         }
-        if farms.hosts.values().all(|(_, shared)| *shared < FARM) {
-            return Self::default();
+        if farms.hosts.is_empty() {
+            return farms;
         }
+        let blanks = u32::try_from(run.servers.blanks.iter().count()).unwrap_or(u32::MAX);
         for (session, &service) in run.grouping.sessions.iter().zip(run.service_of) {
+            let torn = run
+                .exchanges_of(session)
+                .any(|(_, exchange)| !exchange.holes.is_empty() || exchange.request.is_none());
+            let unseen = farms.unseen.entry(service).or_insert(blanks);
+            *unseen = unseen.saturating_add(u32::from(torn));
             let mut last = None;
             let hosts: BTreeSet<IpAddr> = run
                 .exchanges_of(session)
@@ -372,9 +380,13 @@ impl Farms {
     }
 
     fn has(&self, service: u32, host: IpAddr) -> bool {
+        let unseen = self.unseen.get(&service).copied().unwrap_or(0);
         self.hosts
             .get(&(service, host))
-            .is_some_and(|&(all, shared)| shared >= FARM && shared * 2 > all)
+            .is_some_and(|&(all, shared)| {
+                let shared = shared.saturating_add(unseen);
+                shared >= FARM && shared.saturating_mul(2) > all
+            })
     }
 }
 
