@@ -22,9 +22,11 @@ mod walk;
 use crate::model::{
     analysis::{Resume, SegmentRow, SessionRow},
     case::{ResumeCase, SessionCase},
-    exchange::{Answer, Exchange, Part, Window},
+    coverage::{Coverage, Covered, inputs_of},
+    exchange::{Answer, Exchange, Part},
     flow::{Endpoint, ServerFacts},
     id::SessionId,
+    place::InputId,
     session::{Grouping, Session},
     time::Timestamp,
 };
@@ -57,7 +59,7 @@ pub struct Judged {
 pub fn audit(
     grouping: &Grouping,
     exchanges: &[Exchange],
-    window: Window,
+    coverage: &Coverage,
     servers: &ServerFacts,
 ) -> Vec<Judged> {
     let services = Services::of(grouping, exchanges, servers);
@@ -96,6 +98,7 @@ pub fn audit(
         .zip(&services.of_session)
         .enumerate()
         .map(|(index, (session, &service))| {
+            let covered = covered(coverage, session, exchanges);
             walk::Walk::new(&walk::Room {
                 session,
                 service,
@@ -104,9 +107,9 @@ pub fn audit(
                 backends: backends.get(service as usize).unwrap_or(&none),
                 crossings: crossings.get(service as usize).unwrap_or(&no_crossings),
                 index: u32::try_from(index).unwrap_or(u32::MAX),
-                window,
+                window: covered.window,
                 service_whole: services.is_whole(service),
-                gaps: services.gaps(session, exchanges),
+                gaps: services.gaps(session, exchanges, covered.lacks),
                 neighbours: services.neighbours(index, session, exchanges),
                 between: &between,
             })
@@ -115,6 +118,17 @@ pub fn audit(
         .collect();
     mark_common_losses(&mut judged);
     judged
+}
+
+/// When a session was captured: in the inputs that it was seen in, and in those that go on with them.
+fn covered(coverage: &Coverage, session: &Session, exchanges: &[Exchange]) -> Covered {
+    let inputs: BTreeSet<InputId> = session
+        .exchanges
+        .iter()
+        .filter_map(|&number| exchanges.get(number as usize))
+        .flat_map(inputs_of)
+        .collect();
+    coverage.covered(&inputs)
 }
 
 /// Rows for the segments of a session that is listed and not judged.
@@ -210,7 +224,13 @@ impl<'a> Services<'a> {
             && self.whole.get(service as usize).copied().unwrap_or(false)
     }
 
-    fn gaps(&self, session: &Session, exchanges: &[Exchange]) -> Gaps {
+    /// What the capture lacks of a session; `lacks` is when it was not captured at all.
+    fn gaps(
+        &self,
+        session: &Session,
+        exchanges: &[Exchange],
+        lacks: Vec<(Timestamp, Timestamp)>,
+    ) -> Gaps {
         let members = || {
             session
                 .exchanges
@@ -243,6 +263,7 @@ impl<'a> Services<'a> {
             .flat_map(|client| [(client, None), (client, Some(session.id.clone()))])
             .filter_map(|key| self.headless.get(&key).cloned())
             .chain(any_blank.then(ever))
+            .chain((!lacks.is_empty()).then(|| Spans::of(lacks)))
             .collect();
         Gaps::of(members(), headless, torn)
     }

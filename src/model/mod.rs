@@ -3,6 +3,7 @@
 
 pub mod analysis;
 pub mod case;
+pub mod coverage;
 pub mod event;
 pub mod exchange;
 pub mod flow;

@@ -6,11 +6,13 @@ use crate::{
     audit, finding, mcp,
     model::{
         analysis::{Analysis, Finding, Input, SessionRef, Totals},
+        coverage::{Coverage, inputs_of},
         exchange::{ConnectionId, EndCause, Exchange, Window},
         flow::{Endpoint, ServerFacts},
         id::SessionId,
         place::{InputId, Place},
         session::{Grouping, Role},
+        time::Timestamp,
         verdict::Severity,
     },
 };
@@ -51,6 +53,15 @@ fn keep_blanks(
     });
 }
 
+/// When each input was captured.
+fn coverage(inputs: &[Input], exchanges: &[Exchange]) -> Coverage {
+    let times = (0..).zip(inputs).filter_map(|(number, input)| {
+        let first = input.first_time?;
+        Some((InputId(number), first, input.last_time.unwrap_or(first)))
+    });
+    Coverage::of(times, exchanges)
+}
+
 /// Concludes a run.
 pub(super) fn conclude(harvest: Harvest, options: &Options) -> Analysis {
     let Harvest {
@@ -66,12 +77,15 @@ pub(super) fn conclude(harvest: Harvest, options: &Options) -> Analysis {
         window.include(exchange.time());
         window.include(exchange.end.time);
     }
+    let coverage = coverage(&inputs, &exchanges);
+    let mut ends: BTreeMap<BTreeSet<InputId>, Option<Timestamp>> = BTreeMap::new();
     for exchange in &mut exchanges {
         if exchange.end.cause == EndCause::CaptureEnd {
-            exchange.end.time = window
-                .last
-                .unwrap_or(exchange.end.time)
-                .max(exchange.end.time);
+            let inputs: BTreeSet<InputId> = inputs_of(exchange).collect();
+            let end = *ends
+                .entry(inputs)
+                .or_insert_with_key(|inputs| coverage.covered(inputs).window.last);
+            exchange.end.time = end.unwrap_or(exchange.end.time).max(exchange.end.time);
         }
         if options.all_sse {
             name_session(exchange);
@@ -85,7 +99,7 @@ pub(super) fn conclude(harvest: Harvest, options: &Options) -> Analysis {
     mcp::vantage::pair(&mut grouping, &mut exchanges);
     mcp::stream::thread(&mut grouping, &exchanges);
     keep_blanks(&mut servers, &grouping, &exchanges, window);
-    let mut judged = audit::audit(&grouping, &exchanges, window, &servers);
+    let mut judged = audit::audit(&grouping, &exchanges, &coverage, &servers);
     let overall = audit::overall::look(&grouping, &exchanges, &mut judged, options.window);
     let judgements: Vec<Vec<(Finding, Vec<u32>)>> = judged
         .par_iter()

@@ -266,6 +266,47 @@ fn sides_of_a_proxy_in_two_files_count_once() {
     assert!(compared > 0, "no resume to compare");
 }
 
+/// What was captured later, of others, says nothing of what came before.
+#[test]
+fn another_capture_beside_it_changes_no_resume() {
+    let other = "conn x from 10.9.0.1 to 10.9.0.9:3000\n\
+        x > POST init#0 host other.example\n\
+        x < 200 json hello#0 sid Other\n\
+        .. 200s\n\
+        x > POST ping#1 sid Other host other.example\n\
+        x < 200 json res#1\n\
+        expect sessions 1";
+    let other = crate::talk::parse::parse("other", other).unwrap();
+    let mut bad = String::new();
+    let mut compared = 0;
+    for talk in talks() {
+        let own = packets(&talk);
+        let end = own.last().map_or(0, |packet| packet.at);
+        let capture = render(&talk, &own, FAITHFUL);
+        for after in [0, 1_000_000, 3_600_000_000] {
+            let tap = Tap {
+                ahead: end + after,
+                ..FAITHFUL
+            };
+            let later = render(&other, &packets(&other), tap);
+            let want = audit(&talk, std::slice::from_ref(&capture));
+            let got = audit(&talk, &[capture.clone(), later]);
+            let rows = |analysis: &Analysis| table(analysis, &report::RESUMES, &[]);
+            compared += want.resumes.len();
+            if rows(&want) != rows(&got) {
+                let (want, got) = (rows(&want), rows(&got));
+                let _ = writeln!(
+                    bad,
+                    "{} and {after} µs: {got:#?}, want {want:#?}",
+                    talk.name
+                );
+            }
+        }
+    }
+    assert!(bad.is_empty(), "\n{bad}");
+    assert!(compared > 0, "no resume to compare");
+}
+
 /// What a browser saw of what packets show as well, and the same browser's log twice.
 #[test]
 fn a_har_beside_packets_counts_once() {
