@@ -484,14 +484,38 @@ struct Outlook<'s, 'a> {
     /// Whether a request without cursor is refused in the run without success around each step.
     plain_refused: Vec<bool>,
     posts_refused: bool,
-    /// When segments opened, with the latest end so far.
-    open: Vec<(Timestamp, Timestamp)>,
+    /// When segments opened, with the latest end so far: of all, and of those that no POST was answered
+    /// with.
+    open: OpenSpans,
+    listening: OpenSpans,
     /// When segments of incomplete streams were cut.
     cuts: Vec<Timestamp>,
     /// When requests were made.
     asked: Vec<Timestamp>,
     /// Until when a success may have gone unseen.
     unseen_until: Option<Timestamp>,
+}
+
+/// When segments opened, in order of time, each with the latest end so far.
+#[derive(Debug, Default)]
+struct OpenSpans(Vec<(Timestamp, Timestamp)>);
+
+impl OpenSpans {
+    /// Enters a segment that opened no earlier than those before.
+    fn enter(&mut self, exchange: &Exchange) {
+        let end = exchange.end.time;
+        let latest = self.0.last().map_or(end, |(_, last)| end.max(*last));
+        self.0.push((exchange.time(), latest));
+    }
+
+    /// Whether a segment that opened before `time` was open then.
+    fn at(&self, time: Timestamp) -> bool {
+        let opened = self.0.partition_point(|(open, _)| *open < time);
+        opened
+            .checked_sub(1)
+            .and_then(|last| self.0.get(last))
+            .is_some_and(|(_, end)| *end >= time)
+    }
 }
 
 impl<'s, 'a> Outlook<'s, 'a> {
@@ -559,7 +583,8 @@ impl<'s, 'a> Outlook<'s, 'a> {
                 .filter(is_refused)
                 .any(|step| step.exchange.method() == "POST"),
             unseen_until: None,
-            open: Vec::with_capacity(session.segments.len()),
+            open: OpenSpans::default(),
+            listening: OpenSpans::default(),
             cuts: cuts(session, exchanges),
             asked: steps
                 .iter()
@@ -589,9 +614,10 @@ impl<'s, 'a> Outlook<'s, 'a> {
             .iter()
             .filter_map(|segment| exchanges.get(segment.exchange as usize))
         {
-            let end = exchange.end.time;
-            let latest = outlook.open.last().map_or(end, |(_, last)| end.max(*last));
-            outlook.open.push((exchange.time(), latest));
+            outlook.open.enter(exchange);
+            if exchange.method() != "POST" {
+                outlook.listening.enter(exchange);
+            }
         }
         outlook
     }
@@ -647,9 +673,14 @@ impl<'s, 'a> Outlook<'s, 'a> {
             let conflict =
                 step.exchange.status() == Some(409) || posts_succeed && !self.posts_refused;
             if conflict {
-                let free = served
-                    && !self.has_open_segment(step.time)
-                    && !gaps.stream_between(step.time, step.time);
+                // What answers a POST stands in the way of its own resume alone.
+                let open = if step.exchange.cursor().is_some() {
+                    &self.open
+                } else {
+                    &self.listening
+                };
+                let free =
+                    served && !open.at(step.time) && !gaps.stream_between(step.time, step.time);
                 return free.then_some(RefusalKind::Conflict);
             }
         }
@@ -700,15 +731,6 @@ impl<'s, 'a> Outlook<'s, 'a> {
     /// Whether a success may have come after a time that the capture does not show.
     fn may_have_lived_after(&self, time: Timestamp) -> bool {
         self.unseen_until.is_some_and(|until| until >= time)
-    }
-
-    /// Whether a segment that opened before `time` was open then.
-    fn has_open_segment(&self, time: Timestamp) -> bool {
-        let opened = self.open.partition_point(|(open, _)| *open < time);
-        opened
-            .checked_sub(1)
-            .and_then(|last| self.open.get(last))
-            .is_some_and(|(_, end)| *end >= time)
     }
 
     /// The refusal follows the cut of the session's own stream within 30 s, the client was live, and

@@ -10,7 +10,8 @@ finding! {
     /// ## What it reports
     ///
     /// A GET was refused as a second stream (409, or 400 to GETs alone while POSTs succeed), though a stream
-    /// was served before and none of the session is open on the wire.
+    /// was served before and none of the session is open on the wire. The response of a running call is a
+    /// stream of its own: it stands in the way of its own resume alone.
     ///
     /// ## Why it matters
     ///
