@@ -6,7 +6,7 @@
 //! down ends both, and its other streams with them, and a stream that has brought its response ends
 //! by itself: neither is taken for this.
 
-use super::{Channel, Line, MOMENT, Scene, completed};
+use super::{Channel, Completed, Line, MOMENT, Scene, completed};
 use crate::model::{
     case::{Superseded, Supersession},
     exchange::{EndCause, Source},
@@ -41,13 +41,14 @@ pub(super) fn superseded(scene: &Scene<'_, '_>, lines: &[Line<'_>]) -> Vec<Super
     // When each channel's streams were asked for, in order.
     let mut asked: BTreeMap<Channel, Vec<(Timestamp, usize)>> = BTreeMap::new();
     for (index, line) in lines.iter().enumerate().filter(|(_, line)| counts(line)) {
-        let list = asked.entry(line.channel).or_default();
+        let list = asked.entry(place_of(scene, line)).or_default();
         list.push((line.exchange.time(), index));
     }
     let cuts = cuts_of_calls(scene, lines);
     let mut steps: Vec<Step> = Vec::new();
     for (index, line) in lines.iter().enumerate().filter(|(_, line)| counts(line)) {
-        let Some(asked) = asked.get(&line.channel).filter(|asked| asked.len() > 1) else {
+        let asked = asked.get(&place_of(scene, line));
+        let Some(asked) = asked.filter(|asked| asked.len() > 1) else {
             continue;
         };
         steps.extend(
@@ -69,6 +70,24 @@ pub(super) fn superseded(scene: &Scene<'_, '_>, lines: &[Line<'_>]) -> Vec<Super
 /// A HAR tells neither who ended a stream nor for how long it was open.
 fn counts(line: &Line<'_>) -> bool {
     line.channel != Channel::Unknown && line.exchange.source == Source::Packets
+}
+
+/// Whether it resumes a POST's stream that had brought all its responses by then.
+fn is_left_over(scene: &Scene<'_, '_>, line: &Line<'_>) -> bool {
+    let before = |last: Completed| last.number != line.number && last.time <= line.exchange.time();
+    matches!(line.channel, Channel::Post(_))
+        && line.resume.is_some()
+        && completed(scene, line.stream).is_some_and(before)
+}
+
+/// The place that a stream takes. One with nothing left to bring, resumed all the same, can only be one more
+/// of the session's own: servers that keep it open give it the standalone stream's place.
+fn place_of(scene: &Scene<'_, '_>, line: &Line<'_>) -> Channel {
+    if is_left_over(scene, line) {
+        Channel::Standalone
+    } else {
+        line.channel
+    }
 }
 
 /// Ends by the server of calls' streams that have not brought their responses.
@@ -104,9 +123,12 @@ fn ended(
 ) -> Option<Step> {
     let line = lines.get(index)?;
     let end = line.exchange.end.time;
-    if !line.ended_by_server() || is_complete(scene, line) {
+    let left_over = is_left_over(scene, line);
+    if !line.ended_by_server() || is_complete(scene, line) && !left_over {
         return None;
     }
+    // A resume of what is complete mostly ends at once, by itself: then it had no place, and takes none.
+    let lasted = |line: &Line<'_>, until: Timestamp| until.since(line.head()) > MOMENT;
     let until = asked.partition_point(|(at, _)| *at <= end);
     let newest = asked.get(..until)?.iter().rev().take(NEWEST);
     let (_, second) = *newest.into_iter().find(|&&(at, second)| {
@@ -133,7 +155,9 @@ fn ended(
         .take_while(|(at, _)| at.since(end) <= TOGETHER)
         .take(3)
         .any(|&(_, cut)| cut != index && cut != second);
-    if both || call {
+    let brief = left_over && !lasted(line, new.exchange.time())
+        || is_left_over(scene, new) && !new.exchange.is_open() && !lasted(new, new_end);
+    if both || call || brief {
         return None;
     }
     let after = end.since(new.exchange.time());
