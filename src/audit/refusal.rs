@@ -474,6 +474,9 @@ struct Outlook<'s, 'a> {
     /// It was refused and lived on: it has several servers, and one of them alone may have refused it.
     misrouted: bool,
     last_alive_of_another: Option<usize>,
+    /// When the session last brought something, under which cursor, and when under another one: the answer
+    /// to a request may come long after it, and after a refusal.
+    brought: [Option<(Timestamp, Option<&'a str>)>; 2],
     first_post: Option<usize>,
     last_post: Option<usize>,
     /// The last resume that went on with the log, and the last that forked.
@@ -549,6 +552,7 @@ impl<'s, 'a> Outlook<'s, 'a> {
             last_alive_of_another: steps
                 .iter()
                 .rposition(|step| alive(step) && step.exchange.cursor() != its_cursor),
+            brought: last_brought(steps.iter().filter(|step| alive(step))),
             first_post: steps.iter().position(is_post),
             last_post: steps.iter().rposition(is_post),
             last_log: steps.iter().rposition(|step| {
@@ -654,7 +658,7 @@ impl<'s, 'a> Outlook<'s, 'a> {
                 is_after(self.last_alive_of_another)
             } else {
                 lives_after
-            };
+            } || self.brought_after(step, cursor);
             // Requests without a cursor that are refused in the same run speak for another cause.
             let plain_refused = self.plain_refused.get(index).copied().unwrap_or(false);
             if others && !another_life && !self.served_cursors.contains(cursor) && !plain_refused {
@@ -726,6 +730,15 @@ impl<'s, 'a> Outlook<'s, 'a> {
             return Some(RefusalKind::LostOnDisconnect);
         }
         Some(RefusalKind::Lost)
+    }
+
+    /// Whether the session brought something, but under this cursor, after a refusal was answered.
+    fn brought_after(&self, refusal: &Step<'_>, cursor: &str) -> bool {
+        let answered = refusal.exchange.response.as_ref().map(|head| head.time);
+        let mut others = self.brought.iter().flatten();
+        others
+            .find(|(_, of)| *of != Some(cursor))
+            .is_some_and(|(at, _)| answered.is_some_and(|answered| *at > answered))
     }
 
     /// Whether a success may have come after a time that the capture does not show.
@@ -818,6 +831,39 @@ fn unseen_until(steps: &[Step<'_>], gaps: &Gaps) -> Option<Timestamp> {
         .map(|step| step.time);
     let answers = headless.max(unanswered);
     answers.max(gaps.torn_until())
+}
+
+/// When exchanges last brought a message, or the head of an answer: of all, and of those under another cursor
+/// than the one of it.
+fn last_brought<'a, 's>(
+    steps: impl Iterator<Item = &'s Step<'a>>,
+) -> [Option<(Timestamp, Option<&'a str>)>; 2]
+where
+    'a: 's,
+{
+    let [mut last, mut other] = [None, None];
+    for step in steps {
+        let head = step.exchange.response.as_ref().map(|head| head.time);
+        let messages = step
+            .exchange
+            .events
+            .iter()
+            .filter(|event| event.is_message());
+        let Some(at) = messages.map(|event| event.time).max().max(head) else {
+            continue;
+        };
+        let cursor = step.exchange.cursor();
+        let is_later = |than: Option<(Timestamp, _)>| than.is_none_or(|(time, _)| at > time);
+        if is_later(last) {
+            if last.is_some_and(|(_, of)| of != cursor) {
+                other = last;
+            }
+            last = Some((at, cursor));
+        } else if last.is_some_and(|(_, of)| of != cursor) && is_later(other) {
+            other = Some((at, cursor));
+        }
+    }
+    [last, other]
 }
 
 /// When segments of the session's incomplete streams were cut, in order.
