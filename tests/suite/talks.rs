@@ -175,7 +175,7 @@ fn tshark_reads_the_rendered_captures_as_they_were_meant() {
             let method = String::from_utf8_lossy(&packet.payload)
                 .split(' ')
                 .next()
-                .filter(|m| ["GET", "POST", "DELETE"].contains(m))
+                .filter(|m| ["GET", "POST", "DELETE", "OPTIONS"].contains(m))
                 .unwrap_or_default()
                 .to_owned();
             want.push((&talk.name, method));
