@@ -678,13 +678,13 @@ impl<'s, 'a> Outlook<'s, 'a> {
                 step.exchange.status() == Some(409) || posts_succeed && !self.posts_refused;
             if conflict {
                 // What answers a POST stands in the way of its own resume alone.
-                let open = if step.exchange.cursor().is_some() {
-                    &self.open
+                let time = step.time;
+                let taken = if step.exchange.cursor().is_some() {
+                    self.open.at(time) || gaps.answer_between(time, time)
                 } else {
-                    &self.listening
+                    self.listening.at(time) || gaps.stream_between(time, time)
                 };
-                let free =
-                    served && !open.at(step.time) && !gaps.stream_between(step.time, step.time);
+                let free = served && !taken;
                 return free.then_some(RefusalKind::Conflict);
             }
         }
