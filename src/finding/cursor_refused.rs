@@ -9,7 +9,8 @@ use crate::model::{
 finding! {
     /// ## What it reports
     ///
-    /// A resume was refused, other requests of the session succeed afterwards, and that cursor never does.
+    /// A resume was refused, other requests of the session succeed afterwards (or, asked for before, get their
+    /// answers only then), and that cursor never does.
     ///
     /// ## Why it matters
     ///

@@ -10,7 +10,9 @@ finding! {
     /// ## What it reports
     ///
     /// A second stream took the place of one still open: the server ended the first within a moment of
-    /// answering the second, or left it open and brought what was its own on the second.
+    /// answering the second, or left it open and brought what was its own on the second. A stream that had
+    /// brought its response and is resumed all the same stands in the standalone stream's place, where the
+    /// server keeps it open.
     ///
     /// ## Why it matters
     ///
