@@ -318,7 +318,10 @@ pub fn refusals(
                     insisted: (lost && !outlook.may_have_lived_after(step.time))
                         .then(|| insisted(&steps, index, neighbours))
                         .flatten(),
-                    context: outlook.context(index, neighbours),
+                    context: match kind {
+                        RefusalKind::Misrouted => outlook.whereabouts(index).to_owned(),
+                        _ => outlook.context(index, neighbours),
+                    },
                     site: step.site(incarnation_at(step.time)),
                     last: step.time,
                     resumes: step.resume.into_iter().collect(),
@@ -410,6 +413,7 @@ fn steps<'a>(
             let is_resume = exchange.cursor().is_some();
             resume += u32::from(is_resume);
             let outcome = match exchange.answer() {
+                _ if exchange.is_answered_beside(&session.id) => Outcome::Nothing,
                 Answer::Success => Outcome::Success,
                 Answer::Refused => Outcome::Refused,
                 Answer::Silent => match exchange.status() {
@@ -788,6 +792,24 @@ impl<'s, 'a> Outlook<'s, 'a> {
     fn last_cut(&self, time: Timestamp) -> Option<Timestamp> {
         let place = self.cuts.partition_point(|&cut| cut <= time);
         self.cuts.get(place.checked_sub(1)?).copied()
+    }
+
+    /// Where a refusal was answered, as seen from the success before it: what a balancer of connections, or one
+    /// before servers with addresses of their own, cannot have done.
+    fn whereabouts(&self, index: usize) -> &'static str {
+        let (Some(step), Some(before)) = (self.steps.get(index), self.before(index)) else {
+            return "";
+        };
+        let (here, there) = (step.exchange, before.exchange);
+        if here.connection.is_some() && here.connection == there.connection {
+            "on the connection of the success before"
+        } else if here.server.is_none() || there.server.is_none() {
+            ""
+        } else if here.server == there.server {
+            "at the address of the success before"
+        } else {
+            "at another address than the success before"
+        }
     }
 
     fn context(&self, index: usize, neighbours: &Neighbours<'_>) -> String {

@@ -68,6 +68,10 @@ pub(super) struct Walk<'r, 'a> {
     began: Vec<Timestamp>,
     nonces: BTreeMap<u32, &'a str>,
     gone: bool,
+    /// Whether anything of it succeeded yet.
+    served: bool,
+    /// The refusal whose answer gave the id, while nothing of the session succeeded.
+    made_for: Option<&'a Exchange>,
     case: SessionCase,
     /// The last resume, when nothing of the session came after it yet.
     just_replayed: Option<usize>,
@@ -91,6 +95,8 @@ impl<'r, 'a> Walk<'r, 'a> {
             began: Vec::new(),
             nonces: BTreeMap::new(),
             gone: false,
+            served: false,
+            made_for: None,
             case: SessionCase {
                 id: room.session.id.clone(),
                 protocol_version: room.session.protocol_version.clone(),
@@ -133,6 +139,7 @@ impl<'r, 'a> Walk<'r, 'a> {
                 Some(resumption) => self.resume(resumption, exchange),
                 None => self.pass(number, segment, exchange),
             }
+            self.note_made(exchange);
             self.note_gone(exchange);
         }
         self.finish()
@@ -145,6 +152,7 @@ impl<'r, 'a> Walk<'r, 'a> {
 
     fn note_gone(&mut self, exchange: &Exchange) {
         let refused = exchange.answer() == Answer::Refused
+            && !exchange.is_answered_beside(&self.case.id)
             && matches!(exchange.status(), Some(404 | 410))
             && exchange.method() != "DELETE";
         let deleted = exchange.method() == "DELETE" && exchange.answer() == Answer::Success;
@@ -329,8 +337,43 @@ impl<'r, 'a> Walk<'r, 'a> {
         self.case.minted.push(Minted {
             given,
             method: exchange.method().to_owned(),
+            refused: None,
             site: Site::of(exchange, self.latest),
         });
+    }
+
+    /// The session was made for a request that named none and was refused, and is served without ever
+    /// having been initialized. What the capture lacks in between may be the initialize.
+    fn note_made(&mut self, exchange: &'a Exchange) {
+        let asked = exchange
+            .request
+            .as_ref()
+            .is_some_and(|request| request.session_id.as_ref() == Some(&self.case.id));
+        if exchange.answer() == Answer::Success {
+            let gaps = &self.room.gaps;
+            if let Some(refusal) = self.made_for.take()
+                && asked
+                && !exchange.is_initialize()
+                && exchange.method() != "DELETE"
+                && !gaps.answer_between(refusal.time(), exchange.time())
+                && !gaps.torn_between(refusal.time(), exchange.time())
+            {
+                self.case.minted.push(Minted {
+                    given: self.case.id.clone(),
+                    method: refusal.method().to_owned(),
+                    refused: refusal.status(),
+                    site: Site::of(refusal, self.latest),
+                });
+            }
+            self.served = true;
+        } else if !self.served
+            && self.made_for.is_none()
+            && exchange.request.is_some()
+            && !exchange.is_initialize()
+            && exchange.is_answered_beside(&self.case.id)
+        {
+            self.made_for = Some(exchange);
+        }
     }
 
     // --- resumes ------------------------------------------------------------------------------

@@ -10,7 +10,8 @@ finding! {
     /// ## What it reports
     ///
     /// The session was refused, and its log goes on afterwards; or refusals lie between successes less than
-    /// 30 s apart.
+    /// 30 s apart. It says where the refusal was answered, as seen from the success before: on that very
+    /// connection it was no balancer of connections that chose another replica.
     ///
     /// ## Why it matters
     ///
@@ -62,21 +63,23 @@ fn check(case: &SessionCase, out: &mut Findings<'_>) {
         .iter()
         .filter(|run| run.kind == RefusalKind::Misrouted)
     {
+        let times = match run.count {
+            1 => String::new(),
+            count => format!(" {count} times"),
+        };
+        let place = match run.context.as_str() {
+            "" => String::new(),
+            place => format!(", {place}"),
+        };
         out.on_refusal(
             run,
             Severity::Warning,
             Confidence::High,
             "status",
-            match run.count {
-                1 => format!(
-                    "refused with {} between successes: another replica answered",
-                    run.status
-                ),
-                count => format!(
-                    "refused with {} {count} times between successes: another replica answered",
-                    run.status
-                ),
-            },
+            format!(
+                "refused with {}{times} between successes: another replica answered{place}",
+                run.status
+            ),
         );
     }
 }

@@ -10,7 +10,8 @@ finding! {
     /// ## What it reports
     ///
     /// The server served a session that it can no longer have known, instead of refusing it. By evidence,
-    /// strongest first: `minted`, the answer names another session id; `revived`, a message came after the
+    /// strongest first: `minted`, the answer names another session id, or one is made for a request that is
+    /// refused and is served later without an initialize; `revived`, a message came after the
     /// session was refused with 404 or 410, or deleted, that is not of its log; `recreated`, a new log under
     /// the old id.
     ///
@@ -108,15 +109,22 @@ fn check(case: &SessionCase, out: &mut Findings<'_>) {
         out.on_resume_with(resume, Severity::Fork, confidence, evidence, what);
     }
     for minted in &case.minted {
-        out.at(
-            &minted.site,
-            Severity::Fork,
-            Confidence::High,
-            "minted",
-            format!(
-                "{} answered under session id {}",
-                minted.method, minted.given,
+        let (confidence, what) = match minted.refused {
+            None => (
+                Confidence::High,
+                format!(
+                    "{} answered under session id {}",
+                    minted.method, minted.given,
+                ),
             ),
-        );
+            Some(status) => (
+                Confidence::Medium,
+                format!(
+                    "{} without a session refused with {status} under session id {}, which is served since",
+                    minted.method, minted.given,
+                ),
+            ),
+        };
+        out.at(&minted.site, Severity::Fork, confidence, "minted", what);
     }
 }

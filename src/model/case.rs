@@ -203,7 +203,7 @@ pub struct Refusal {
     pub status: u16,
     /// How many.
     pub count: u32,
-    /// What came before, in words: idle time, a cut, a restart.
+    /// What came before, in words: idle time, a cut, a restart; of a misrouted one where it was answered.
     pub context: String,
     /// The first.
     pub site: Site,
@@ -336,6 +336,8 @@ pub struct Minted {
     pub given: SessionId,
     /// The request's method.
     pub method: String,
+    /// The status, where the request named no session and was refused.
+    pub refused: Option<u16>,
     /// Where.
     pub site: Site,
 }

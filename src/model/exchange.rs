@@ -139,6 +139,30 @@ impl Exchange {
         }
     }
 
+    /// Whether its answer is of another session than `session`: a success under another id, or the refusal
+    /// of what asked for none, under an id made for it. Where the request is missing, a refusal may be either.
+    #[must_use]
+    pub fn is_answered_beside(&self, session: &SessionId) -> bool {
+        let asked = self
+            .request
+            .as_ref()
+            .and_then(|request| request.session_id.as_ref());
+        let given = self
+            .response
+            .as_ref()
+            .and_then(|response| response.session_id.as_ref())
+            .filter(|given| !given.is_empty());
+        match self.answer() {
+            Answer::Success => {
+                asked == Some(session)
+                    && given.is_some_and(|given| given != session)
+                    && self.method() != "DELETE"
+            }
+            Answer::Refused => asked.is_none() && given == Some(session),
+            Answer::Silent => false,
+        }
+    }
+
     /// Where one of its events was seen.
     #[must_use]
     pub fn event_place(&self, event: &Event) -> Place {
