@@ -18,6 +18,9 @@ mod taps;
 // The examples in the documentation of every finding, which are talks.
 mod examples;
 
+// The page of field reports, held against the talks that show them.
+mod reports;
+
 // What is said of captures with packets missing, held against the whole ones.
 mod loss;
 
