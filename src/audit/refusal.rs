@@ -249,6 +249,8 @@ enum Outcome {
     Success,
     Refused,
     Conflict,
+    /// A success of another session, which the server gave in place of this one.
+    Elsewhere,
     Nothing,
 }
 
@@ -287,7 +289,7 @@ pub fn refusals(
     for (index, step) in steps.iter().enumerate() {
         match step.outcome {
             Outcome::Success => open = None,
-            Outcome::Nothing => {}
+            Outcome::Elsewhere | Outcome::Nothing => {}
             Outcome::Refused | Outcome::Conflict => {
                 if step.exchange.method() == "DELETE" {
                     continue;
@@ -380,7 +382,8 @@ fn insisted(steps: &[Step<'_>], index: usize, neighbours: &Neighbours<'_>) -> Op
     let mut count = 0;
     let mut last = None;
     let behind = steps.get(index + 1..)?.iter();
-    for step in behind.take_while(|step| step.outcome != Outcome::Success) {
+    let served = |step: &&Step<'_>| matches!(step.outcome, Outcome::Success | Outcome::Elsewhere);
+    for step in behind.take_while(|step| !served(step)) {
         let Some(request) = &step.exchange.request else {
             continue;
         };
@@ -413,7 +416,8 @@ fn steps<'a>(
             let is_resume = exchange.cursor().is_some();
             resume += u32::from(is_resume);
             let outcome = match exchange.answer() {
-                _ if exchange.is_answered_beside(&session.id) => Outcome::Nothing,
+                Answer::Success if exchange.is_answered_beside(&session.id) => Outcome::Elsewhere,
+                Answer::Refused if exchange.is_answered_beside(&session.id) => Outcome::Nothing,
                 Answer::Success => Outcome::Success,
                 Answer::Refused => Outcome::Refused,
                 Answer::Silent => match exchange.status() {
@@ -606,7 +610,7 @@ impl<'s, 'a> Outlook<'s, 'a> {
             match step.outcome {
                 Outcome::Success => (success, run) = (Some(index), None),
                 Outcome::Refused => run = run.or(Some(index)),
-                Outcome::Conflict | Outcome::Nothing => {}
+                Outcome::Conflict | Outcome::Elsewhere | Outcome::Nothing => {}
             }
             outlook.run_began.push(run);
         }
