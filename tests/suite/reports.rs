@@ -33,12 +33,15 @@ fn problems(page: &str, talks: &BTreeMap<String, String>) -> String {
     let mut bad = String::new();
     let mut cited_by_rows: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for line in page.lines().filter(|line| line.starts_with('|')) {
+        if line.starts_with("|---") {
+            continue;
+        }
         let cells: Vec<&str> = line.trim_matches('|').split(" | ").collect();
         let &[report, traffic, shown, answer] = cells.as_slice() else {
             let _ = writeln!(bad, "not four cells: {line}");
             continue;
         };
-        if report.trim() == "Report" || line.starts_with("|---") {
+        if report.trim() == "Report" {
             continue;
         }
         let urls: BTreeSet<&str> = between(report, "](", ")").collect();
