@@ -3,7 +3,8 @@
 //! An id that repeats in every session proves nothing. It proves a crossing when it is unique over
 //! the service: by what it is (a UUID, a time, the other session's id inside), or because outside
 //! the answer in question no id of ten or more occurs in two sessions (one counter for the whole
-//! store).
+//! store). A cursor tells as well: where a session seen whole asks on from an id that it never had and
+//! one other session did, and gets a payload that nobody but that one had.
 
 use super::{
     id::{Class, Parts},
@@ -14,7 +15,10 @@ use crate::model::{
     time::Timestamp,
 };
 use foldhash::fast::RandomState;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    hash::Hash,
+};
 
 /// So many ids without a repetition tell of one counter for all sessions.
 const UNIQUE_IDS: usize = 10;
@@ -28,6 +32,8 @@ pub struct Crossings<'a> {
     distinct: usize,
     /// Exchanges without which no id occurs in two sessions.
     repeating: BTreeSet<u32>,
+    /// Of exchanges with another session's cursor, the payloads that this other session alone had.
+    lent: BTreeMap<u32, HashSet<PayloadHash, RandomState>>,
     /// The sessions' ids, by index.
     names: HashMap<u32, SessionId, RandomState>,
 }
@@ -49,9 +55,10 @@ pub struct Crossing {
 }
 
 impl<'a> Crossings<'a> {
-    /// Learns from all sessions of one service, given with their indices.
+    /// Learns from all sessions of one service, given with their indices; `whole` when no connection of
+    /// the service has a hole or a lost head.
     #[must_use]
-    pub fn learn(sessions: &[(u32, &Session)], exchanges: &'a [Exchange]) -> Self {
+    pub fn learn(sessions: &[(u32, &Session)], exchanges: &'a [Exchange], whole: bool) -> Self {
         let mut crossings = Self::default();
         if sessions.len() < 2 {
             return crossings;
@@ -98,6 +105,9 @@ impl<'a> Crossings<'a> {
             .map(repeating)
             .reduce(|all, more| all.intersection(&more).copied().collect())
             .unwrap_or_default();
+        if whole {
+            crossings.lent = lent(sessions, exchanges);
+        }
         crossings
     }
 
@@ -121,7 +131,8 @@ impl<'a> Crossings<'a> {
             .collect();
         candidates.into_iter().find_map(|(id, first)| {
             let name = self.names.get(&first.session)?;
-            let proven = is_unique(id, name) || self.one_counter(number);
+            let lent = || self.lent.get(&number)?.get(&first.hash);
+            let proven = is_unique(id, name) || self.one_counter(number) || lent().is_some();
             proven.then(|| Crossing {
                 id: id.to_owned(),
                 session: name.clone(),
@@ -155,6 +166,114 @@ fn repeating(sessions: &BTreeMap<u32, Option<u32>>) -> BTreeSet<u32> {
         .filter(|(_, spared)| sessions.len() - spared <= 1)
         .map(|(exchange, _)| exchange)
         .collect()
+}
+
+/// The exchanges of sessions seen from their start that ask on from an id which they never had and one
+/// other session did, each with those payloads of its answer that nobody but that session had before.
+fn lent(
+    sessions: &[(u32, &Session)],
+    exchanges: &[Exchange],
+) -> BTreeMap<u32, HashSet<PayloadHash, RandomState>> {
+    let asked: BTreeMap<u32, (u32, &Exchange, &str)> = sessions
+        .iter()
+        .filter(|(_, session)| !session.issued_by.is_empty())
+        .flat_map(|&(index, session)| {
+            let unknown = session.resumes.iter().filter(|r| r.stream.is_none());
+            unknown.filter_map(move |resume| {
+                let exchange = exchanges.get(resume.exchange as usize)?;
+                Some((resume.exchange, (index, exchange, exchange.cursor()?)))
+            })
+        })
+        .collect();
+    if asked.is_empty() {
+        return BTreeMap::new();
+    }
+    let mut ids: Owners<&str> = asked.values().map(|(_, _, id)| (*id, None)).collect();
+    let mut payloads: Owners<PayloadHash> = asked
+        .values()
+        .flat_map(|(_, exchange, _)| exchange.events.iter().filter(|event| is_comparable(event)))
+        .map(|event| (event.hash, None))
+        .collect();
+    for &(index, session) in sessions {
+        let numbers: BTreeSet<u32> = session
+            .segments
+            .iter()
+            .map(|segment| segment.exchange)
+            .chain(session.exchanges.iter().copied())
+            .filter(|number| !asked.contains_key(number))
+            .collect();
+        for exchange in numbers
+            .into_iter()
+            .filter_map(|number| exchanges.get(number as usize))
+        {
+            for event in &exchange.events {
+                own(&mut payloads, &event.hash, index, event.time);
+                if let Some(id) = event.id {
+                    own(&mut ids, &exchange.text(id), index, event.time);
+                }
+            }
+            if let Some(response) = &exchange.response {
+                for message in &response.messages {
+                    own(&mut payloads, &message.hash, index, response.time);
+                }
+            }
+        }
+    }
+    let mut lent = BTreeMap::new();
+    for (number, (index, exchange, id)) in asked {
+        let Some(lender) = ids.get(id).copied().flatten() else {
+            continue;
+        };
+        if lender.several || lender.session == index || lender.first >= exchange.time() {
+            continue;
+        }
+        let theirs: HashSet<PayloadHash, RandomState> = exchange
+            .events
+            .iter()
+            .filter(|event| {
+                payloads
+                    .get(&event.hash)
+                    .copied()
+                    .flatten()
+                    .is_some_and(|owner| {
+                        !owner.several
+                            && owner.session == lender.session
+                            && owner.first < event.time
+                    })
+            })
+            .map(|event| event.hash)
+            .collect();
+        if !theirs.is_empty() {
+            lent.insert(number, theirs);
+        }
+    }
+    lent
+}
+
+/// Who had each of some ids or payloads.
+type Owners<K> = HashMap<K, Option<Owner>, RandomState>;
+
+/// The session that had something first.
+#[derive(Clone, Copy, Debug)]
+struct Owner {
+    session: u32,
+    first: Timestamp,
+    /// Others had it as well.
+    several: bool,
+}
+
+/// Notes that a session had something, if anybody wants to know.
+fn own<K: Eq + Hash>(owners: &mut Owners<K>, what: &K, session: u32, time: Timestamp) {
+    let Some(owner) = owners.get_mut(what) else {
+        return;
+    };
+    let owner = owner.get_or_insert(Owner {
+        session,
+        first: time,
+        several: false,
+    });
+    owner.several |= owner.session != session;
+    owner.first = owner.first.min(time);
 }
 
 /// Events with an id and a payload that can be compared.

@@ -75,9 +75,9 @@ pub fn audit(
             members.push((index, session));
         }
     }
-    let crossings: Vec<Crossings<'_>> = members
-        .iter()
-        .map(|members| Crossings::learn(members, exchanges))
+    let crossings: Vec<Crossings<'_>> = (0..)
+        .zip(&members)
+        .map(|(service, members)| Crossings::learn(members, exchanges, services.is_whole(service)))
         .collect();
     let (none, no_crossings) = (Backends::default(), Crossings::default());
     let whole: Vec<bool> = (0..)

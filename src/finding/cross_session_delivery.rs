@@ -19,8 +19,9 @@ finding! {
     /// ## When it is wrong
     ///
     /// It is reported only with an id that is unique over the service: by what it is (a UUID, a time, the other
-    /// session's id inside), or because outside this answer none of ten or more ids occurs in two sessions. Ids
-    /// and payloads that repeat in every session prove nothing.
+    /// session's id inside), or because outside this answer none of ten or more ids occurs in two sessions. Or
+    /// with a cursor that this session, seen whole, never had and the other did, and a payload that only the
+    /// other had. Ids and payloads that repeat in every session prove nothing.
     ///
     /// ## What to do
     ///
