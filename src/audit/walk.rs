@@ -21,6 +21,7 @@ use crate::model::{
     event::Event,
     exchange::{Answer, Exchange, Source, Window},
     flow::Endpoint,
+    message::Subject,
     session::{Resumption, Session, Stream},
     time::Timestamp,
     verdict::{Confidence, Verdict},
@@ -603,9 +604,13 @@ impl<'r, 'a> Walk<'r, 'a> {
             let Some(exchange) = self.room.exchanges.get(number as usize) else {
                 continue;
             };
-            let accepted = exchange.is_event_stream()
-                || exchange.status() == Some(409) && !exchange.is_doubtful();
-            if exchange.method() != "GET" || exchange.cursor().is_some() || !accepted {
+            // To be turned away for the stream's sake leaves the request what it was.
+            let turned_away = exchange.response.as_ref().is_some_and(|response| {
+                response.status == 409
+                    || response.status == 400 && response.subject != Subject::Session
+            });
+            let reopens = exchange.is_event_stream() || turned_away && !exchange.is_doubtful();
+            if exchange.method() != "GET" || exchange.cursor().is_some() || !reopens {
                 continue;
             }
             let start = exchange.time();

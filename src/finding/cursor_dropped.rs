@@ -6,7 +6,8 @@ use crate::model::{case::SessionCase, verdict::Severity};
 finding! {
     /// ## What it reports
     ///
-    /// A stream that delivered ids was reopened without `Last-Event-ID`.
+    /// A stream that delivered ids was reopened without `Last-Event-ID`, or was tried to be and turned away
+    /// (409, or 400 that says nothing of the session).
     ///
     /// ## Why it matters
     ///
