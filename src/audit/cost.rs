@@ -279,8 +279,10 @@ impl<'a> Bill<'_, 'a> {
                 let other = got
                     .next()
                     .and_then(|first| got.find(|reply| reply.hash != first.hash));
+                // Beside a request that was not read the other answer may be that one's.
+                let ever = Timestamp::from_nanos(i64::MIN);
                 let Some((other, exchange)) = other
-                    .filter(|_| request.only)
+                    .filter(|other| request.only && !self.gaps.headless_between(ever, other.time))
                     .and_then(|reply| Some((reply, self.exchanges.get(reply.exchange as usize)?)))
                 else {
                     continue;

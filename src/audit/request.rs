@@ -10,7 +10,7 @@ use crate::model::{
     time::Timestamp,
 };
 use foldhash::fast::RandomState;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// A request that a stream's POST carried.
 #[derive(Clone, Debug)]
@@ -29,6 +29,9 @@ pub struct Request<'a> {
     pub cancelled: bool,
     /// No other request of the session has its id.
     pub only: bool,
+    /// When an answer came last that may be its, though it came elsewhere: another stream brought more
+    /// answers under its id than that one is seen to have requests.
+    pub maybe_answered: Option<Timestamp>,
 }
 
 /// An answer to a request.
@@ -80,6 +83,7 @@ pub fn requests_of<'a>(
                 answers: Vec::new(),
                 cancelled: cancelled.get(id).is_some_and(|&last| last >= request.time),
                 only: strays.is_only(id),
+                maybe_answered: strays.surplus.get(id).copied(),
             })
         })
         .collect();
@@ -146,6 +150,8 @@ pub struct Strays<'a> {
     replies: HashMap<&'a str, Vec<(u32, Reply<'a>)>, RandomState>,
     /// The last exchange that asks under an id, and whether the id was used twice.
     asked: HashMap<&'a str, (u32, bool), RandomState>,
+    /// By id when the last answer came, or may have, that its stream has no request for.
+    surplus: HashMap<&'a str, Timestamp, RandomState>,
 }
 
 impl<'a> Strays<'a> {
@@ -184,7 +190,75 @@ impl<'a> Strays<'a> {
                 *last = number;
             }
         }
+        strays.note_surplus(session, exchanges);
         strays
+    }
+
+    /// Looks for answers beyond those that a stream's own requests can have: under ids used twice, and
+    /// on streams whose request is not in the capture. Inside a hole there may be such an answer.
+    fn note_surplus(&mut self, session: &Session, exchanges: &'a [Exchange]) {
+        let headless = |number: u32| {
+            let exchange = exchanges.get(number as usize);
+            exchange.is_some_and(|exchange| exchange.request.is_none())
+        };
+        let twice = self.asked.values().any(|(_, twice)| *twice);
+        if !twice && !session.segments.iter().any(|s| headless(s.exchange)) {
+            return;
+        }
+        let torn = session
+            .exchanges
+            .iter()
+            .filter_map(|&number| exchanges.get(number as usize))
+            .filter(|exchange| !exchange.holes.is_empty());
+        for (request, end) in torn.filter_map(|x| Some((x.request.as_ref()?, x.end.time))) {
+            for id in request.messages.iter().filter_map(|m| m.id.as_deref()) {
+                if !self.is_only(id) {
+                    note_last(&mut self.surplus, id, end);
+                }
+            }
+        }
+        for stream in &session.streams {
+            let post = stream
+                .begun_by
+                .and_then(|post| exchanges.get(post as usize)?.request.as_ref());
+            let mut due: BTreeMap<&str, usize> = BTreeMap::new();
+            for id in post
+                .into_iter()
+                .flat_map(|request| &request.messages)
+                .filter(|message| message.kind == MessageKind::Request)
+                .filter_map(|message| message.id.as_deref())
+            {
+                *due.entry(id).or_default() += 1;
+            }
+            let carried: Vec<(u32, &Exchange)> = stream
+                .segments
+                .iter()
+                .filter_map(|&segment| Some(session.segments.get(segment as usize)?.exchange))
+                .filter_map(|number| Some((number, exchanges.get(number as usize)?)))
+                .collect();
+            let unasked = carried.iter().any(|&(number, _)| headless(number));
+            let replies = carried
+                .iter()
+                .flat_map(|&(number, exchange)| replies_in(number, exchange));
+            // What comes again under its event id is no second answer.
+            let mut came: HashSet<(&str, PayloadHash), RandomState> = HashSet::default();
+            for (id, reply) in replies {
+                if !reply.delivered || self.is_only(id) && !unasked {
+                    continue;
+                }
+                if let Some(event) = reply.event_id
+                    && !came.insert((event, reply.hash))
+                {
+                    continue;
+                }
+                let due = due.entry(id).or_default();
+                if *due > 0 {
+                    *due -= 1;
+                    continue;
+                }
+                note_last(&mut self.surplus, id, reply.time);
+            }
+        }
     }
 
     /// Whether one exchange alone asks under an id, or none.
@@ -225,6 +299,15 @@ impl<'a> Strays<'a> {
     }
 }
 
+fn note_last<'a>(
+    times: &mut HashMap<&'a str, Timestamp, RandomState>,
+    id: &'a str,
+    time: Timestamp,
+) {
+    let last = times.entry(id).or_insert(time);
+    *last = time.max(*last);
+}
+
 /// When each request was cancelled last, by its id.
 pub type Cancellations<'a> = HashMap<&'a str, Timestamp, RandomState>;
 
@@ -254,7 +337,8 @@ pub enum Fate {
     Differs,
     /// The client cancelled it.
     Cancelled,
-    /// It may yet be answered, or was where the capture does not show it.
+    /// It may yet be answered, or was where the capture does not show it, or by an answer that may as
+    /// well be another request's.
     Pending,
     /// Never answered, though the client stayed.
     Lost,
@@ -275,7 +359,9 @@ pub fn fate(survey: &Survey<'_>, stream: u32, request: &Request<'_>, cut: Timest
     }
     if request.cancelled {
         Fate::Cancelled
-    } else if survey.is_pending(Some(stream)) {
+    } else if survey.is_pending(Some(stream))
+        || request.maybe_answered.is_some_and(|at| at >= request.time)
+    {
         Fate::Pending
     } else if survey.client_stayed(cut) {
         Fate::Lost
