@@ -444,6 +444,7 @@ impl<'a> View<'_, 'a> {
                 Some(skipped) if skipped > 0 => {
                     format!("{skipped} ids between cursor and answer never came")
                 }
+                _ if left_out.len() == 1 => "1 event seen after the cursor was left out".to_owned(),
                 _ => format!(
                     "{} events seen after the cursor were left out",
                     left_out.len()

@@ -66,7 +66,8 @@ impl<'a> View<'_, 'a> {
         let owed = if seen_after.is_empty() {
             "the response of the stream's request".to_owned()
         } else {
-            format!("{} events seen after the cursor", seen_after.len())
+            let plural = if seen_after.len() == 1 { "" } else { "s" };
+            format!("{} event{plural} seen after the cursor", seen_after.len())
         };
         let waited = self.exchange.end.time.since(self.exchange.time());
         let patient = waited >= self.patience();
