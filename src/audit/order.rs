@@ -7,7 +7,12 @@
 //! neither way.
 
 use super::id::{Class, Number, Parts, Shape};
-use crate::model::{exchange::Exchange, session::Session, time::Span, verdict::IdScheme};
+use crate::model::{
+    exchange::{Exchange, Teller},
+    session::Session,
+    time::Span,
+    verdict::IdScheme,
+};
 use foldhash::fast::RandomState;
 use rayon::prelude::*;
 use std::{
@@ -48,6 +53,8 @@ struct Learnt {
     /// Steps back.
     backwards: u64,
     scheme: IdScheme,
+    /// The service has several backends, each with a clock of its own.
+    clocks: bool,
 }
 
 /// Where an id stands: its key, its number, and the scheme both follow.
@@ -61,6 +68,8 @@ pub struct Standing {
     pub scheme: IdScheme,
     /// Steps were seen that contradict the scheme.
     pub contradicted: bool,
+    /// Several backends make ids of this kind, each by a clock of its own.
+    pub clocks: bool,
 }
 
 /// How two ids stand to each other.
@@ -78,6 +87,9 @@ pub enum Relation {
 
 /// Times closer than this are unordered: ids of one millisecond come in any order.
 const SAME_TIME: Span = Span::from_millis(1);
+
+/// The same where several backends make the ids: their clocks differ by this much.
+const CLOCKS: Span = Span::from_millis(50);
 
 /// Steps of 1 that prove a counter without holes.
 const DENSE_STEPS: u64 = 5;
@@ -100,11 +112,16 @@ impl Orders {
                     .merge(&statistics);
             }
         }
+        let several = of_several_backends(sessions, service_of, exchanges);
         let mut orders = Self {
             wide: BTreeMap::new(),
             shapes: shapes
                 .into_iter()
-                .map(|(shape, statistics)| (shape, statistics.conclude()))
+                .map(|(shape, statistics)| {
+                    let clocks = several.contains(&shape.0);
+                    let learnt = statistics.conclude();
+                    (shape, Learnt { clocks, ..learnt })
+                })
                 .collect(),
         };
         orders.count_steps(sessions, service_of, exchanges);
@@ -121,6 +138,7 @@ impl Orders {
                 number: None,
                 scheme: IdScheme::None,
                 contradicted: false,
+                clocks: false,
             };
         }
         let parts = Parts::of(id);
@@ -375,6 +393,35 @@ impl Orders {
     }
 }
 
+/// The services of which more than one backend is named, be it by what names no stream's backend.
+fn of_several_backends(
+    sessions: &[Session],
+    service_of: &[u32],
+    exchanges: &[Exchange],
+) -> BTreeSet<u32> {
+    let mut first: BTreeMap<(u32, Option<Teller>), &str> = BTreeMap::new();
+    let mut several = BTreeSet::new();
+    for (session, &service) in sessions.iter().zip(service_of) {
+        let responses = session
+            .segments
+            .iter()
+            .filter_map(|segment| exchanges.get(segment.exchange as usize)?.response.as_ref());
+        for response in responses {
+            let named = response
+                .named
+                .iter()
+                .map(|name| (Some(name.teller), &*name.name));
+            let backend = response.backend.as_deref().map(|name| (None, name));
+            for (teller, name) in named.chain(backend) {
+                if *first.entry((service, teller)).or_insert(name) != name {
+                    several.insert(service);
+                }
+            }
+        }
+    }
+    several
+}
+
 /// How two standings of one service relate.
 #[must_use]
 pub fn compare(a: &Standing, b: &Standing) -> Relation {
@@ -384,11 +431,12 @@ pub fn compare(a: &Standing, b: &Standing) -> Relation {
     let (Some(first), Some(second)) = (&a.number, &b.number) else {
         return Relation::Unordered;
     };
+    let tolerance = if a.clocks { CLOCKS } else { SAME_TIME };
     let close = a.scheme == IdScheme::Time
         && first
             .minus(second)
             .or_else(|| second.minus(first))
-            .is_some_and(|apart| apart <= u128::from(SAME_TIME.nanos().unsigned_abs()));
+            .is_some_and(|apart| apart <= u128::from(tolerance.nanos().unsigned_abs()));
     match first.cmp(second) {
         _ if close => Relation::Unordered,
         Ordering::Less => Relation::Before,
@@ -650,6 +698,7 @@ fn stand(parts: &Parts<'_>, learnt: &Learnt) -> Standing {
         number,
         scheme: learnt.scheme,
         contradicted: learnt.backwards > 0,
+        clocks: learnt.clocks,
     }
 }
 
