@@ -11,7 +11,11 @@ use super::{
     ledger::is_comparable,
 };
 use crate::model::{
-    event::Event, exchange::Exchange, id::SessionId, message::PayloadHash, session::Session,
+    event::Event,
+    exchange::Exchange,
+    id::SessionId,
+    message::{MessageKind, PayloadHash},
+    session::Session,
     time::Timestamp,
 };
 use foldhash::fast::RandomState;
@@ -117,7 +121,7 @@ impl<'a> Crossings<'a> {
         if self.first.is_empty() {
             return None;
         }
-        let candidates: Vec<(&str, Sighting)> = exchange
+        let candidates: Vec<(&str, &Event, Sighting)> = exchange
             .events
             .iter()
             .filter(|event| is_comparable(event))
@@ -126,13 +130,15 @@ impl<'a> Crossings<'a> {
                     .id
                     .filter(|id| id.len > 0)
                     .map(|id| exchange.text(id))?;
-                Some((id, self.first_elsewhere(session, id, event)?))
+                Some((id, event, self.first_elsewhere(session, id, event)?))
             })
             .collect();
-        candidates.into_iter().find_map(|(id, first)| {
+        candidates.into_iter().find_map(|(id, event, first)| {
             let name = self.names.get(&first.session)?;
             let lent = || self.lent.get(&number)?.get(&first.hash);
-            let proven = is_unique(id, name) || self.one_counter(number) || lent().is_some();
+            let proven = is_unique(id, name, is_for_all(event))
+                || self.one_counter(number)
+                || lent().is_some();
             proven.then(|| Crossing {
                 id: id.to_owned(),
                 session: name.clone(),
@@ -296,14 +302,29 @@ fn identified<'a>(
     })
 }
 
-/// Whether an id is unique by what it is: a UUID, a time, the session inside.
-fn is_unique(id: &str, session: &str) -> bool {
-    let by_class = Parts::of(id)
-        .tokens
-        .iter()
-        .any(|token| matches!(token.class, Class::Uuid(_) | Class::Epoch(_) | Class::Ulid));
+/// Whether an event may be meant for every session: a notice that answers to no request.
+fn is_for_all(event: &Event) -> bool {
+    let notice = matches!(event.message, MessageKind::Notification | MessageKind::Ping);
+    notice && event.progress_token.is_none()
+}
+
+/// Whether an id is unique by what it is: a UUID, a time, the session inside. A notice for all is stored
+/// for each session at one moment, or once for all: there a time alone tells nothing.
+fn is_unique(id: &str, session: &str, for_all: bool) -> bool {
+    let parts = Parts::of(id);
+    let of = |kind: fn(&Class) -> bool| parts.tokens.iter().any(|token| kind(&token.class));
+    let random = || {
+        let long =
+            |text: &str| text.len() >= RANDOM && text.bytes().any(|b| b.is_ascii_alphabetic());
+        parts.tokens.iter().any(|token| long(token.text))
+    };
+    let by_class = of(|class| matches!(class, Class::Uuid(_) | Class::Ulid))
+        || of(|class| matches!(class, Class::Epoch(_))) && (!for_all || random());
     by_class || (session.len() >= 8 && id.contains(session))
 }
+
+/// Letters and digits that make a time unique.
+const RANDOM: usize = 6;
 
 #[cfg(test)]
 mod tests {
