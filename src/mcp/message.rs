@@ -173,6 +173,7 @@ fn body_message(object: &str, envelope: Envelope<'_>, limits: &Limits) -> Option
             message.method = Some(method.into());
         }
         MessageKind::Response => {
+            message.call = call_hash("", envelope.result);
             if let Some(hello) = envelope.result.and_then(initialized) {
                 message.protocol_version = short(Some(hello.protocol), limits);
                 message.party = short(hello.server.name, limits);
@@ -424,8 +425,8 @@ fn party(implementation: &RawValue) -> Option<Party<'_>> {
     Some(found)
 }
 
-/// The hash of a call: equal for equal method and `params` (without `_meta`), whatever the white
-/// space, the escapes and the order of members. No `params` are as empty ones.
+/// The hash of a call: equal for equal method and `params` (without `_meta`), or, with no method, of
+/// a result, whatever the white space, the escapes and the order of members. No `params` are as empty ones.
 fn call_hash(method: &str, params: Option<&RawValue>) -> PayloadHash {
     let text = params.map_or("{}", RawValue::get);
     let mut parser = serde_json::Deserializer::from_str(text);
@@ -1172,8 +1173,17 @@ mod tests {
             one(r#"{"jsonrpc":"2.0","method":"x"}"#).call,
             one(r#"{ "method" : "x", "params": {}, "jsonrpc":"2.0"}"#).call
         );
+        let result = |result: &str| {
+            let answer = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{result}}}"#);
+            one(&answer).call
+        };
         assert_eq!(
-            one(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#).call,
+            result(r#"{"a":1,"b":[]}"#),
+            result(r#"{ "b" : [ ], "a":1}"#)
+        );
+        assert_ne!(result(r#"{"a":1}"#), result(r#"{"a":2}"#));
+        assert_eq!(
+            one(r#"{"jsonrpc":"2.0","id":1,"error":{"code":1}}"#).call,
             PayloadHash::default()
         );
     }

@@ -79,7 +79,7 @@ pub struct Message {
     /// Hash of the whole message text.
     pub hash: PayloadHash,
     /// Hash of method and `params` without `_meta`: equal for the same call sent again, however its
-    /// JSON is written. Zero but for requests and notifications.
+    /// JSON is written; of a response that of its `result`. Zero for pings and errors.
     pub call: PayloadHash,
     /// The protocol version it states: `params.protocolVersion` or `result.protocolVersion` of
     /// `initialize`, or `params._meta["io.modelcontextprotocol/protocolVersion"]`.

@@ -9,7 +9,9 @@
 
 use super::{
     GATEWAYS, Matched,
-    likeness::{Agreement, Likeness, agreement, calls, is_traced, messages, streams},
+    likeness::{
+        Agreement, Likeness, agreement, calls, is_traced, messages, results_differ, streams,
+    },
     number_of,
     road::{
         CLOCKS, FORWARDED_WITHIN, HELD, Road, answered, around, ends, nests, nests_strictly,
@@ -18,13 +20,13 @@ use super::{
 };
 use crate::model::{
     exchange::{Exchange, Source},
-    message::{MessageKind, PayloadHash},
+    message::{Message, MessageKind, PayloadHash},
     session::{Grouping, Role},
     time::{Span, Timestamp},
 };
 use foldhash::fast::RandomState;
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
     net::SocketAddr,
 };
 
@@ -100,6 +102,8 @@ struct Asked<'a> {
     /// Those of each session.
     by_session: HashMap<(u32, Likeness<'a>), Vec<u32>, RandomState>,
     by_any: HashMap<Likeness<'a>, Vec<u32>, RandomState>,
+    /// Messages that the events of each session brought.
+    said: HashSet<(u32, PayloadHash), RandomState>,
 }
 
 struct Room<'a> {
@@ -210,6 +214,10 @@ impl<'a> Room<'a> {
         let mut asked = Asked::default();
         for (index, exchange) in self.exchanges.iter().enumerate() {
             let number = number_of(index);
+            if let Some(session) = self.session(number).filter(|own| outers.contains(own)) {
+                let said = said(exchange).map(|hash| (session, hash));
+                asked.said.extend(said);
+            }
             if self.is_innermost(number)
                 && let (Some(session), Some(key)) = (self.session(number), self.key(exchange))
             {
@@ -263,7 +271,14 @@ impl<'a> Room<'a> {
                     used.insert(other);
                     pairs.push((other, number));
                 }
-                None if is_gateways_own(exchange) => {}
+                None if is_gateways_own(exchange) => {
+                    // What its own stream brought went on to the client.
+                    let brought = || said(exchange).take(COMPARED_EVENTS);
+                    let passed_on = |hash| asked.said.contains(&(alias.outer, hash));
+                    if brought().next().is_some() && !brought().any(passed_on) {
+                        return None;
+                    }
+                }
                 None => alone.push(number),
             }
         }
@@ -359,13 +374,14 @@ impl Evidence {
             .as_ref()
             .is_none_or(|response| response.status >= 400);
         let told = agreement(outer, inner);
-        // What a gateway says of itself, or makes of a list, is its own; what it did not pass on
-        // (it tried again) shows nowhere.
-        let own = outer.is_initialize() || outer.events.is_empty() && inner.events.is_empty();
-        if told == Agreement::Other && !failed && !own {
+        let differs = told == Agreement::Other || results_differ(outer, inner);
+        // What a gateway says of itself, makes of a list, or reports as an error, is its own; what it
+        // did not pass on (it tried again) shows nowhere.
+        if differs && !failed && !is_gateways_answer(outer) {
             return None;
         }
-        if calls(outer) || outer.cursor().is_some() && told > Agreement::Other {
+        // What was answered otherwise shows no connection.
+        if !differs && (calls(outer) || outer.cursor().is_some()) {
             self.asked.insert(key.digest());
         }
         if failed && told != Agreement::Same {
@@ -409,6 +425,30 @@ impl Evidence {
             Road::Apart => asked >= REPEATED as usize && inside && shown,
         }
     }
+}
+
+/// The messages that the events of an exchange brought.
+fn said(exchange: &Exchange) -> impl Iterator<Item = PayloadHash> + '_ {
+    let messages = exchange.events.iter().filter(|event| event.is_message());
+    messages.map(|event| event.hash)
+}
+
+/// Whether a gateway may answer this otherwise than its server did: it introduces itself, renames and
+/// adds tools, acknowledges, and tells of errors.
+fn is_gateways_answer(outer: &Exchange) -> bool {
+    let own = |message: &Message| {
+        message.kind != MessageKind::Request
+            || message
+                .method
+                .as_deref()
+                .is_some_and(|method| method == "initialize" || method.ends_with("/list"))
+    };
+    let error = outer.response.as_ref().is_some_and(|response| {
+        let error = |message: &Message| message.kind == MessageKind::Error;
+        response.status >= 400 || response.messages.iter().any(error)
+    });
+    let asked = messages(outer);
+    error || outer.events.is_empty() && !asked.is_empty() && asked.iter().all(own)
 }
 
 /// Whether a gateway asks this by itself: it opens, keeps alive and ends its own session, and listens.
@@ -493,3 +533,6 @@ const CANDIDATES: usize = 16;
 
 /// Sessions compared as a whole with each.
 const COMPARED: usize = 4;
+
+/// Events of a gateway's own stream that are looked for in the client's session.
+const COMPARED_EVENTS: usize = 64;

@@ -143,7 +143,8 @@ fn bodies(one: &[Message], two: &[Message]) -> Agreement {
     }
     let alike = |(one, two): (&Message, &Message)| one.kind == two.kind && one.id == two.id;
     let whole = one.len() == two.len();
-    if whole && one.iter().zip(two).all(|(one, two)| one.hash == two.hash) {
+    let same = |(one, two): (&Message, &Message)| one.hash == two.hash || results(one, two);
+    if whole && one.iter().zip(two).all(same) {
         Agreement::Same
     } else if whole && one.iter().zip(two).all(alike) {
         // A proxy may have written the same anew.
@@ -151,6 +152,23 @@ fn bodies(one: &[Message], two: &[Message]) -> Agreement {
     } else {
         Agreement::Other
     }
+}
+
+/// Whether two messages are one result under one id, however its JSON is written.
+fn results(one: &Message, two: &Message) -> bool {
+    let both = one.kind == MessageKind::Response && two.kind == MessageKind::Response;
+    both && one.id == two.id && one.call == two.call
+}
+
+/// Whether two answers that are JSON bring other results for the same ids.
+pub(super) fn results_differ(outer: &Exchange, inner: &Exchange) -> bool {
+    let (Some(one), Some(two)) = (&outer.response, &inner.response) else {
+        return false;
+    };
+    one.messages.iter().zip(&two.messages).any(|(one, two)| {
+        let both = one.kind == MessageKind::Response && two.kind == MessageKind::Response;
+        both && !results(one, two)
+    })
 }
 
 /// How two event streams stand to each other.
