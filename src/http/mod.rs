@@ -174,7 +174,9 @@ impl Connection {
     /// the next request; with it that response stays without request.
     pub fn midstream(&mut self, sender: Side) {
         if self.client.is_none() {
-            self.opening(sender).missed = true;
+            let opening = self.opening(sender);
+            opening.missed = true;
+            opening.torn = true;
         }
     }
 
@@ -200,6 +202,7 @@ impl Connection {
                 let opening = self.opening(sender);
                 *opening = Opening {
                     missed: true,
+                    torn: true,
                     missing: opening.missing.saturating_add(bytes),
                     spoke: opening.spoke,
                     closed: opening.closed,
@@ -229,9 +232,9 @@ impl Connection {
             self.end_requests(at, out);
             self.end_responses(false, at, out);
         }
-        // What was said before the bytes that are there may be all that could be read.
+        // What is missing before the bytes that are there may be all that could be read.
         let openings = &self.openings;
-        let torn = openings.iter().all(|opening| opening.missed);
+        let torn = openings.iter().all(|opening| opening.torn);
         let spoke = openings
             .iter()
             .any(|opening| opening.spoke || opening.missing > 0);
@@ -943,7 +946,9 @@ struct Opening {
     pieces: Vec<(usize, At)>,
     /// What comes may not be the side's first bytes.
     missed: bool,
-    /// Bytes that are missing.
+    /// Bytes of it are not in the capture.
+    torn: bool,
+    /// How many, as far as that is known.
     missing: u64,
     /// Bytes of it were seen, readable or not.
     spoke: bool,

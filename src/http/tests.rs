@@ -81,8 +81,8 @@ impl Sink for Log {
         self.lines.push(format!("{} hole {part:?} {bytes}", no.0));
     }
     fn blank(&mut self, from: Option<Timestamp>, until: Option<Timestamp>) {
-        let millis = |time: Option<Timestamp>| time.map(|time| time.nanos() / 1_000_000);
-        let (from, until) = (millis(from), millis(until));
+        let nanos = |time: Option<Timestamp>| time.map(Timestamp::nanos);
+        let (from, until) = (nanos(from), nanos(until));
         self.lines.push(format!("blank {from:?} {until:?}"));
     }
     fn undecodable(&mut self, no: ExchangeNo, _: At) {
@@ -694,6 +694,45 @@ fn a_response_in_the_gap_of_its_request_stands_alone_and_pairing_goes_on() {
     };
     assert!(of(2, "202") && of(1, "200") && of(3, "404"), "{log:?}");
     assert!(log.has("2 hole Request 40"));
+}
+
+/// Where exchanges may be missing altogether.
+fn blanks(acts: &[(Act, i64)]) -> Vec<String> {
+    let mut talk = Talk::new(Limits::default());
+    for (act, time) in acts {
+        talk.act_at(act, *time);
+    }
+    let mut lines = talk.finish().lines;
+    lines.retain(|line| line.starts_with("blank"));
+    lines
+}
+
+#[test]
+fn where_both_a_request_and_its_response_are_missing_an_exchange_may_be() {
+    let before = [(c(GET), 1), (s(OK5), 2)];
+    let between = [(HoleC(40), 5), (c(GET), 5), (HoleS(50), 6), (s(OK5), 6)];
+    let both = [&before[..], &between].concat();
+    assert_eq!(blanks(&both), ["blank Some(1) Some(6)"]);
+    // To the end of the connection, where nothing comes after it.
+    let at_the_end = [(HoleC(40), 5), (FinC, 5), (HoleS(50), 6), (FinS, 6)];
+    let last = [&before[..], &at_the_end].concat();
+    assert_eq!(blanks(&last), ["blank Some(1) None"]);
+    // Before the first that is seen, and instead of it.
+    assert_eq!(blanks(&between), ["blank None Some(6)"]);
+    let nothing = [(HoleC(40), 1), (HoleS(90), 2), (s("5\r\nhello\r\n"), 3)];
+    assert_eq!(blanks(&nothing), ["blank None None"]);
+}
+
+#[test]
+fn where_one_of_them_is_seen_or_nothing_is_missing_no_exchange_hides() {
+    let before = [(c(GET), 1), (s(OK5), 2)];
+    let response = [(c(GET), 5), (HoleS(50), 6), (c(GET), 7), (s(OK5), 8)];
+    assert_eq!(blanks(&[&before[..], &response].concat()), [""; 0]);
+    let request = [(HoleC(40), 5), (c(GET), 5), (s(OK5), 6)];
+    assert_eq!(blanks(&[&before[..], &request].concat()), [""; 0]);
+    // Another protocol was seen whole.
+    let other = [(c("EHLO mail\r\n"), 1), (s("250 hello\r\n"), 2)];
+    assert_eq!(blanks(&other), [""; 0]);
 }
 
 #[test]
