@@ -5,7 +5,7 @@
 //! when a connection or a session is in both of them.
 
 use super::{
-    exchange::{Exchange, Window},
+    exchange::{Exchange, Source, Window},
     id::SessionId,
     place::InputId,
     time::{Span, Timestamp},
@@ -30,7 +30,8 @@ pub struct Covered {
 }
 
 impl Coverage {
-    /// The coverage of inputs from the times of their own records, and of exchanges.
+    /// The coverage of inputs from the times of their first and last records. The entries of a HAR tell of
+    /// more: of their ends.
     #[must_use]
     pub fn of(
         inputs: impl Iterator<Item = (InputId, Timestamp, Timestamp)>,
@@ -42,8 +43,10 @@ impl Coverage {
             coverage.include(input, last);
         }
         for exchange in exchanges {
-            coverage.include(exchange.place.input, exchange.time());
-            coverage.include(exchange.place.input, exchange.end.time);
+            if matches!(exchange.source, Source::Har { .. }) {
+                coverage.include(exchange.place.input, exchange.time());
+                coverage.include(exchange.place.input, exchange.end.time);
+            }
         }
         if coverage.spans.len() > 1 {
             coverage.join(exchanges);
@@ -225,6 +228,19 @@ mod tests {
             covered(&[(0, 20), (20, 40), (40, 60)], &all, &[0]),
             (0, 60, 0)
         );
+    }
+
+    #[test]
+    fn what_ends_in_the_next_file_makes_none_longer() {
+        let mut long = seen("a", &[0, 1], 5);
+        long.end.time = at(80);
+        // Another session of the first file is covered by the second, which goes on with it.
+        let exchanges = [long, seen("b", &[0], 6)];
+        let spans = [(0, 20), (20, 90)];
+        assert_eq!(covered(&spans, &exchanges, &[0]), (0, 90, 0));
+        // A tap beside it that ends early says nothing of the rest.
+        let spans = [(0, 20), (10, 90)];
+        assert_eq!(covered(&spans, &exchanges, &[0]), (0, 20, 0));
     }
 
     #[test]
