@@ -21,7 +21,8 @@ finding! {
     /// It is reported only with an id that is unique over the service: by what it is (a UUID, a time, the other
     /// session's id inside), or because outside this answer none of ten or more ids occurs in two sessions. Or
     /// with a cursor that this session, seen whole, never had and the other did, and a payload that only the
-    /// other had. Ids and payloads that repeat in every session prove nothing.
+    /// other had. Ids and payloads that repeat in every session prove nothing, nor does a time alone where a
+    /// notice that answers to nobody came, for a store may give one to all sessions under it.
     ///
     /// ## What to do
     ///

@@ -199,7 +199,7 @@ fn hold(subjects: impl Iterator<Item = (Capture, Talk)>) -> BTreeSet<(&'static s
     );
     assert!(judged > 0, "no resume was judged in {audits} captures");
     assert!(
-        untraced * 4 < audits,
+        untraced * 8 < audits,
         "{untraced} of {audits} losses leave no trace: too few are held against the audit"
     );
     met.into_inner()
