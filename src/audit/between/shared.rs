@@ -22,7 +22,7 @@ use foldhash::fast::RandomState;
 use rayon::prelude::*;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
-    net::IpAddr,
+    net::{IpAddr, Ipv4Addr},
 };
 
 /// Two hosts are there at one time when one asks between two signs of life of the other that are
@@ -35,13 +35,17 @@ const LOOKED_BACK: usize = 16;
 /// So many shared sessions, and more than half of all of its, make a host one of a farm.
 const FARM: u32 = 3;
 
+/// Hosts looked at for each under whose address others come.
+const FACES: usize = 256;
+
 /// The shared sessions of a run, by index, each with the exchange at which the second host appears.
 pub(super) fn look(run: Run<'_>) -> Vec<(usize, u32, Shared)> {
     let sessions = &run.grouping.sessions;
+    let faces = faces(run);
     let mut found: Vec<(usize, Holding)> = sessions
         .par_iter()
         .enumerate()
-        .filter_map(|(index, session)| Some((index, holding(session, run.exchanges)?)))
+        .filter_map(|(index, session)| Some((index, holding(session, run.exchanges, &faces)?)))
         .collect();
     let farms = Farms::of(run, &found);
     found
@@ -76,7 +80,25 @@ fn host(end: Option<&Endpoint>) -> Option<IpAddr> {
     end.and_then(Endpoint::ip)
 }
 
-fn holding(session: &Session, exchanges: &[Exchange]) -> Option<Holding> {
+/// Hosts under whose addresses exchanges of others come to the same server, with those others: a
+/// translation of addresses, or a proxy that keeps the server's.
+fn faces(run: Run<'_>) -> BTreeSet<(IpAddr, IpAddr)> {
+    (0..)
+        .zip(&run.grouping.inner_of)
+        .filter_map(|(inner, outer)| Some((run.exchange(inner)?, run.exchange((*outer)?)?)))
+        .filter(|(inner, outer)| inner.server == outer.server)
+        .filter_map(|(inner, outer)| {
+            Some((host(inner.client.as_ref())?, host(outer.client.as_ref())?))
+        })
+        .filter(|(inner, outer)| inner != outer)
+        .collect()
+}
+
+fn holding(
+    session: &Session,
+    exchanges: &[Exchange],
+    faces: &BTreeSet<(IpAddr, IpAddr)>,
+) -> Option<Holding> {
     let mut first = None;
     let several = members(session, exchanges)
         .filter_map(|(_, exchange)| host(exchange.client.as_ref()))
@@ -84,7 +106,7 @@ fn holding(session: &Session, exchanges: &[Exchange]) -> Option<Holding> {
     if !several {
         return None;
     }
-    let mut sides = Sides::of(session, exchanges);
+    let mut sides = Sides::of(session, exchanges, faces);
     // By input and server: who was served when.
     let mut seen: BTreeMap<(InputId, &Endpoint), Vec<Presence>> = BTreeMap::new();
     let mut addresses: BTreeMap<usize, BTreeSet<IpAddr>> = BTreeMap::new();
@@ -212,7 +234,7 @@ struct Sides {
 }
 
 impl Sides {
-    fn of(session: &Session, exchanges: &[Exchange]) -> Self {
+    fn of(session: &Session, exchanges: &[Exchange], faces: &BTreeSet<(IpAddr, IpAddr)>) -> Self {
         let mut sides = Self {
             place: BTreeMap::new(),
             one_with: Vec::new(),
@@ -226,6 +248,7 @@ impl Sides {
             }
         }
         sides.join_proxies(session, exchanges);
+        sides.join_faces(faces);
         sides.join_copies(session, exchanges);
         sides
     }
@@ -263,6 +286,21 @@ impl Sides {
                 && self.place.contains_key(&server)
             {
                 self.join(client, server);
+            }
+        }
+    }
+
+    /// A host under whose address exchanges of another one came, elsewhere, is that one.
+    fn join_faces(&mut self, faces: &BTreeSet<(IpAddr, IpAddr)>) {
+        if faces.is_empty() {
+            return;
+        }
+        let hosts: Vec<IpAddr> = self.place.keys().copied().collect();
+        for face in hosts {
+            let least = (face, IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+            let of_face = faces.range(least..).take_while(|(own, _)| *own == face);
+            for &(_, other) in of_face.take(FACES) {
+                self.join(face, other);
             }
         }
     }

@@ -422,6 +422,7 @@ impl Evidence {
             Road::Machine => {
                 asked >= REPEATED as usize && inside && (shown || asked >= 4 && self.strict)
             }
+            Road::Transparent => false,
             Road::Apart => asked >= REPEATED as usize && inside && shown,
         }
     }

@@ -19,7 +19,7 @@ use foldhash::fast::RandomState;
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet, HashMap},
-    net::IpAddr,
+    net::{IpAddr, SocketAddr},
 };
 
 /// Adds what `matched` cannot know from two whole requests in packets.
@@ -170,11 +170,6 @@ fn torn(grouping: &Grouping, exchanges: &[Exchange], matched: &mut Matched) {
         Some(&Role::Session(session)) => Some(session),
         _ => None,
     };
-    let is_torn = |exchange: &Exchange| {
-        exchange.source == Source::Packets
-            && exchange.response.is_some()
-            && Likeness::of(exchange).is_none()
-    };
     let torn: Vec<u32> = (0..number_of(exchanges.len()))
         .filter(|&number| session(number).is_some() && matched.is_root(number))
         .filter(|&number| exchanges.get(number as usize).is_some_and(is_torn))
@@ -225,6 +220,13 @@ fn torn(grouping: &Grouping, exchanges: &[Exchange], matched: &mut Matched) {
     }
 }
 
+/// Whether it is an answer whose request is not known as a whole.
+fn is_torn(exchange: &Exchange) -> bool {
+    exchange.source == Source::Packets
+        && exchange.response.is_some()
+        && Likeness::of(exchange).is_none()
+}
+
 /// The numbers of a sorted list that are next to `number`.
 fn around(list: &[u32], number: u32) -> impl Iterator<Item = u32> + '_ {
     let place = list.partition_point(|&other| other < number);
@@ -249,8 +251,8 @@ fn said(exchange: &Exchange) -> impl Iterator<Item = PayloadHash> + '_ {
 
 // --- attempts of proxies whose outer side is missing ----------------------------------------------
 
-/// What a proxy asked in vain before it asked another server is no request of its client's, also where
-/// the client's own is not in the capture. Which hosts are proxies, other pairs tell.
+/// What a proxy asked in vain before it asked another server, or asked of two at one time, is no request of
+/// its client's, also where the client's own is not in the capture. Which hosts are proxies, other pairs tell.
 fn attempts(grouping: &Grouping, exchanges: &[Exchange], matched: &mut Matched) {
     let host = |exchange: &Exchange| ends(exchange).map(|(client, _)| client.ip());
     let proxies: BTreeSet<IpAddr> = (0..number_of(exchanges.len()))
@@ -262,6 +264,29 @@ fn attempts(grouping: &Grouping, exchanges: &[Exchange], matched: &mut Matched) 
         return;
     }
     let server = |exchange: &Exchange| ends(exchange).map(|(_, server)| server);
+    // What an answer to a request that is missing shows again.
+    let shown: BTreeSet<u32> = (0..number_of(exchanges.len()))
+        .filter(|&number| exchanges.get(number as usize).is_some_and(is_torn))
+        .filter_map(|number| matched.outer_of(number))
+        .collect();
+    // Servers that a proxy asked at one time.
+    let twins: BTreeSet<(SocketAddr, SocketAddr)> = (0..number_of(exchanges.len()))
+        .filter_map(|number| Some((number, matched.inner_of(matched.outer_of(number)?)?)))
+        .filter(|(number, answer)| number != answer)
+        .filter_map(|(number, answer)| {
+            let at = |number: u32| exchanges.get(number as usize);
+            let (other, answer) = (at(number)?, at(answer)?);
+            let tried = came_to_nothing(other, answer) || came_to_nothing(answer, other);
+            let servers = (server(other)?, server(answer)?);
+            (!tried).then_some(servers)
+        })
+        .collect();
+    let are_twins = |one: &Exchange, two: &Exchange| match (server(one), server(two)) {
+        (Some(one), Some(two)) => {
+            one != two && (twins.contains(&(one, two)) || twins.contains(&(two, one)))
+        }
+        _ => false,
+    };
     // By session and proxy, the last that was asked, and the last that was asked for each thing.
     let mut asked: HashMap<(u32, IpAddr, Option<Likeness<'_>>), u32, RandomState> =
         HashMap::default();
@@ -282,7 +307,28 @@ fn attempts(grouping: &Grouping, exchanges: &[Exchange], matched: &mut Matched) 
         if let (Some(before), Some(earlier)) = (before, earlier) {
             let since = exchange.time().since(earlier.end.time);
             let at_once = since.nanos() <= FORWARDED_WITHIN.nanos();
-            if at_once && server(earlier) != server(exchange) && came_to_nothing(earlier, exchange)
+            // Of a mirror's two answers the client has the one that its own answer shows, or that is
+            // no refusal.
+            let apart = exchange.time().since(earlier.time()).nanos();
+            let waited = || answered(earlier).is_none_or(|at| at > exchange.time());
+            let are_shown = (shown.contains(&before), shown.contains(&number));
+            let mirrored = apart <= FORWARDED_WITHIN.nanos()
+                && matched.is_root(before)
+                && server(earlier) != server(exchange)
+                && (are_twins(earlier, exchange) && (key.is_none() || waited())
+                    || key.is_some() && are_shown.0 != are_shown.1 && waited());
+            if mirrored {
+                let refused = |exchange: &Exchange| exchange.status().is_none_or(|at| at >= 400);
+                let later = refused(earlier) && !refused(exchange);
+                if are_shown.1 || later && !are_shown.0 {
+                    matched.copy(number, before);
+                } else {
+                    matched.copy(before, number);
+                    continue;
+                }
+            } else if at_once
+                && server(earlier) != server(exchange)
+                && came_to_nothing(earlier, exchange)
             {
                 matched.copy(number, before);
             }

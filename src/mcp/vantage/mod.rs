@@ -93,6 +93,20 @@ impl Matched {
         }
     }
 
+    /// Of several inner sides of `outer`, its answer came from `inner`.
+    fn prefer(&mut self, outer: u32, inner: u32) {
+        if let Some(slot) = self.inner.get_mut(outer as usize) {
+            *slot = Some(inner);
+        }
+    }
+
+    /// `middle` lies between `outer` and its inner side.
+    fn put_between(&mut self, outer: u32, middle: u32, inner: u32) {
+        self.pair(middle, inner);
+        self.pair(outer, middle);
+        self.prefer(outer, middle);
+    }
+
     /// `copy` shows `of` again, and nothing behind it.
     fn copy(&mut self, of: u32, copy: u32) {
         if let Some(slot) = self.outer.get_mut(copy as usize) {
@@ -145,7 +159,8 @@ mod tests {
         let at = |micros: i64| Timestamp::default().plus(Span::from_nanos(micros * 1_000));
         let session_id = Some(SessionId::from("s"));
         Exchange {
-            client: host(from, 40_000),
+            // A connection of its own: one port that asks two servers is a NAT's doing.
+            client: host(from, 40_000 + u16::try_from(to).unwrap()),
             server: host(to, 80),
             request: Some(Request {
                 time: at(asked),
@@ -191,6 +206,28 @@ mod tests {
         assert_eq!(grouping.sessions[0].exchanges.len(), 20_000);
         let sides = grouping.inner_of.iter().flatten().count();
         assert_eq!(sides, 20_000);
+    }
+
+    #[test]
+    fn two_servers_asked_at_one_time_are_a_mirror_unless_two_clients_wait() {
+        let mut mirrored = [get(1, 5, 0, 50), get(5, 8, 10, 40), get(5, 9, 20, 30)];
+        let grouping = paired(&mut mirrored);
+        assert_eq!(grouping.inner_of, [None, Some(0), Some(0)]);
+        // The other client's request may be seen after what the proxy made of it.
+        for second in [5, 25] {
+            let mut balanced = [
+                get(1, 5, 0, 50),
+                get(2, 5, second, 60),
+                get(5, 8, 10, 40),
+                get(5, 9, 20, 45),
+            ];
+            balanced.sort_by_key(Exchange::time);
+            let grouping = paired(&mut balanced);
+            assert_eq!(grouping.sessions[0].exchanges.len(), 2, "{second}");
+            let mut roots: Vec<u32> = grouping.inner_of.iter().flatten().copied().collect();
+            roots.dedup();
+            assert_eq!(roots.len(), 2, "{second}");
+        }
     }
 
     #[test]

@@ -10,6 +10,9 @@ use std::net::SocketAddr;
 /// How the ends of two exchanges hang together, from the weakest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Road {
+    /// One server under one address, and two clients: a proxy between them keeps the server's address and
+    /// counts bytes anew, or the two are strangers.
+    Transparent,
     /// Addresses tell nothing: a host with several, or two clients of two servers.
     Apart,
     /// Something of it is on one machine, where every process has one address.
@@ -56,6 +59,22 @@ pub(super) fn road_from<'e>(
     // The side at hand must lead there; how, the others may tell better.
     let nearest = sides.next()??;
     Some(sides.flatten().fold(nearest, Ord::max))
+}
+
+/// Whether a transparent proxy may have made `inner` of `outer`, that is, one which asks the server under
+/// the address that its client asked: at once, as far as the clocks tell. How they nest is asked apart
+/// ([`nests`], [`nests_strictly`]).
+pub(super) fn is_transparent(outer: &Exchange, inner: &Exchange) -> bool {
+    let (Some((client, asked)), Some((from, server))) = (ends(outer), ends(inner)) else {
+        return false;
+    };
+    let within = AT_ONCE.nanos().saturating_add(slack(outer, inner).nanos());
+    let near = |one: Timestamp, two: Timestamp| two.since(one).nanos().abs() <= within;
+    let answers = match (answered(outer), answered(inner)) {
+        (Some(outer), Some(inner)) => near(inner, outer),
+        _ => true,
+    };
+    asked == server && client.ip() != from.ip() && near(outer.time(), inner.time()) && answers
 }
 
 /// The addresses of an exchange's client and server.
@@ -163,6 +182,9 @@ pub(super) fn slack(one: &Exchange, two: &Exchange) -> Span {
 
 /// A proxy passes a request on within this time.
 pub(super) const FORWARDED_WITHIN: Span = Span::from_secs(1);
+
+/// A transparent proxy passes on within this time: it reads nothing, and connects nowhere else.
+const AT_ONCE: Span = Span::from_millis(250);
 
 /// A proxy that has not answered may still try another server after this time: the usual timeout of
 /// connecting and reading (nginx, HAProxy and Envoy allow 5 to 60 s).

@@ -7,9 +7,9 @@
 
 use super::{
     Matched, SIDES,
-    likeness::{Agreement, Likeness, agreement, calls, is_traced},
+    likeness::{Agreement, Likeness, agreement, calls, is_traced, streams},
     number_of,
-    road::{self, HELD, Road, came_to_nothing, ends, nests, road_from},
+    road::{self, FORWARDED_WITHIN, HELD, Road, came_to_nothing, ends, nests, road_from},
 };
 use crate::model::{
     exchange::{Exchange, Part},
@@ -44,9 +44,12 @@ pub(super) fn find(grouping: &Grouping, exchanges: &[Exchange]) -> Matched {
     if !has_two_sides(&keys, exchanges) {
         return Matched::new(exchanges.len());
     }
-    Pass::new(exchanges, &keys).run(&mut |pair| pair.agreement == Agreement::Same, &mut |pair| {
-        links.learn(pair, &keys);
-    });
+    Pass::new(exchanges, &keys).run(
+        &mut |pair| {
+            pair.agreement == Agreement::Same && (pair.road != Road::Transparent || pair.strict)
+        },
+        &mut |pair| links.learn(pair, &keys),
+    );
     links.follow();
     Pass::new(exchanges, &keys).run(&mut |pair| links.allow(pair, &keys), &mut |_| {})
 }
@@ -78,9 +81,24 @@ struct Pair<'a> {
     /// From which server to which client.
     link: Link,
     around: Span,
+    slot: Slot,
     /// One trace runs over both.
     traced: bool,
+    /// It nests strictly on one clock, and so does every event; looked at for [`Road::Transparent`] only. Of
+    /// an initialize the order does not count: no server issues one session id twice at one moment.
+    strict: bool,
     exchange: &'a Exchange,
+}
+
+/// Where an inner side goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Slot {
+    /// The outer exchange has none, or what it has came to nothing.
+    Free,
+    /// Beside the one it has: a proxy asked both at one time.
+    Beside,
+    /// Before the one it has: the same request under another client's address, on its way to the proxy.
+    Between,
 }
 
 /// From the server that an outer client asked, to the client that asked on: a proxy by its two
@@ -135,7 +153,7 @@ impl Links {
             return match pair.road {
                 Road::Translated => pair.agreement > Agreement::Other,
                 Road::Chained => pair.agreement == Agreement::Same && calls(pair.exchange),
-                Road::Machine | Road::Apart => false,
+                Road::Machine | Road::Apart | Road::Transparent => false,
             };
         }
         let proof = self.proofs.get(&pair.link);
@@ -145,6 +163,10 @@ impl Links {
             Road::Machine | Road::Apart => {
                 let proven = proof.is_some_and(|proof| proof.certain || proof.said.len() > 1);
                 pair.agreement > Agreement::Other && (proven || self.leads(pair.link))
+            }
+            Road::Transparent => {
+                let proven = proof.is_some_and(|proof| proof.certain || proof.said.len() > 1);
+                pair.agreement > Agreement::Other && proven
             }
         }
     }
@@ -205,6 +227,7 @@ impl<'a> Pass<'a> {
         allow: &mut dyn FnMut(&Pair<'_>) -> bool,
         take: &mut dyn FnMut(&Pair<'_>),
     ) -> Matched {
+        let mut beside: Vec<(u32, u32)> = Vec::new();
         for (index, (exchange, key)) in self.exchanges.iter().zip(self.keys).enumerate() {
             let (number, Some(key)) = (number_of(index), key) else {
                 continue;
@@ -226,20 +249,32 @@ impl<'a> Pass<'a> {
                 .filter(|pair| allow(pair))
                 // Of equals the first: the latest exchange, as the outer side.
                 .reduce(|best, pair| if pair.beats(&best) { pair } else { best });
-            if let Some(pair) = best {
+            if let Some(pair) = best.filter(|pair| pair.slot == Slot::Beside) {
+                beside.push((pair.outer, pair.inner));
+            } else if let Some(pair) = best {
                 take(&pair);
-                self.matched.pair(pair.outer, pair.inner);
+                self.join(&pair);
                 if pair.outer == number {
                     // By another clock, all that a proxy tried may lie before.
                     for &other in &recent {
-                        if let Some(pair) = self.pair(number, other).filter(|pair| allow(pair)) {
-                            self.matched.pair(pair.outer, pair.inner);
+                        match self.pair(number, other).filter(|pair| allow(pair)) {
+                            Some(pair) if pair.slot == Slot::Beside => {
+                                beside.push((number, other));
+                            }
+                            Some(pair) => self.join(&pair),
+                            None => {}
                         }
                     }
                 }
             }
             recent.push_back(number);
             self.recent.insert(*key, recent);
+        }
+        // What is no other client's after all.
+        for (outer, inner) in beside {
+            if let Some(pair) = self.pair(outer, inner).filter(|pair| allow(pair)) {
+                self.join(&pair);
+            }
         }
         self.matched
     }
@@ -249,15 +284,28 @@ impl<'a> Pass<'a> {
         let at = |number: u32| self.exchanges.get(number as usize);
         let (one, two) = (at(outer)?, at(inner)?);
         let sides = self.matched.outwards(outer).filter_map(at);
-        let road = road_from(sides, two)?;
+        let transparent = || road::is_transparent(one, two).then_some(Road::Transparent);
+        let road = road_from(sides, two).or_else(transparent)?;
         if !self.matched.is_root(inner)
             || !self.matched.has_room(outer, inner)
             || !nests(one, two)
-            || !self.takes(outer, two)
             || !is_this_way(road, one, two)
         {
             return None;
         }
+        let slot = if self.takes(outer, two) {
+            Slot::Free
+        } else if road == Road::Chained && self.mirrors(outer, two) {
+            Slot::Beside
+        } else if matches!(road, Road::Translated | Road::Transparent) && self.parts(outer, inner) {
+            Slot::Between
+        } else {
+            return None;
+        };
+        let strict = road == Road::Transparent
+            && (road::nests_strictly(one, two)
+                || two.is_initialize() && road::is_one_clock(one, two))
+            && streams(one, two).in_order;
         let ((_, proxy), (from, _)) = (ends(one)?, ends(two)?);
         Some(Pair {
             outer,
@@ -266,9 +314,74 @@ impl<'a> Pass<'a> {
             agreement: agreement(one, two),
             link: (proxy, from.ip()),
             around: road::around(one, two),
+            slot,
             traced: is_traced(one, two),
+            strict,
             exchange: two,
         })
+    }
+
+    /// Pairs the two. Of several inner sides at one time the client has the answer of one.
+    fn join(&mut self, pair: &Pair<'_>) {
+        let at = |number: u32| self.exchanges.get(number as usize);
+        let known = self.matched.inner_of(pair.outer);
+        match (pair.slot, known) {
+            (Slot::Between, Some(known)) => {
+                self.matched.put_between(pair.outer, pair.inner, known);
+            }
+            (Slot::Beside, Some(known)) => {
+                let better = match (at(pair.outer), at(known), at(pair.inner)) {
+                    (Some(outer), Some(one), Some(two)) => {
+                        likeness(outer, two) > likeness(outer, one)
+                    }
+                    _ => false,
+                };
+                self.matched.pair(pair.outer, pair.inner);
+                let answer = if better { pair.inner } else { known };
+                self.matched.prefer(pair.outer, answer);
+            }
+            _ => self.matched.pair(pair.outer, pair.inner),
+        }
+    }
+
+    /// Whether a proxy asks two servers at one time: the second one is asked while the client waits, by
+    /// the same host, of another server, before the first one answered (a mirror, a hedge).
+    fn mirrors(&self, outer: u32, inner: &Exchange) -> bool {
+        let at = |number: u32| self.exchanges.get(number as usize);
+        let (Some(known), Some(outer)) = (self.matched.inner_of(outer).and_then(at), at(outer))
+        else {
+            return false;
+        };
+        let (Some((from, server)), Some((other, first))) = (ends(inner), ends(known)) else {
+            return false;
+        };
+        let apart = inner.time().since(known.time()).nanos().abs();
+        let near = FORWARDED_WITHIN
+            .nanos()
+            .saturating_add(road::slack(known, inner).nanos());
+        from.ip() == other.ip()
+            && server != first
+            && road::is_waited_for(outer, inner)
+            && road::is_waited_for(known, inner)
+            && road::is_waited_for(inner, known)
+            && apart <= near
+    }
+
+    /// Whether an exchange is the same request as `outer` on its way to the proxy that made the inner side
+    /// which is known.
+    fn parts(&self, outer: u32, middle: u32) -> bool {
+        let at = |number: u32| self.exchanges.get(number as usize);
+        let known = self.matched.inner_of(outer).and_then(at);
+        let free = self.matched.inner_of(middle).is_none();
+        match (known, at(middle).filter(|_| free)) {
+            (Some(known), Some(middle)) => {
+                let room = self.matched.inner_of(outer);
+                room.is_some_and(|known| self.matched.has_room(outer, known))
+                    && road::road(middle, known) == Some(Road::Chained)
+                    && nests(middle, known)
+            }
+            _ => false,
+        }
     }
 
     /// Whether an exchange may still get an inner side: it has none, or of the two one was over before
@@ -294,11 +407,21 @@ impl Pair<'_> {
     /// Whether it is likelier than another one. The same two exchanges the other way round are told
     /// by which lies around which.
     fn beats(&self, other: &Self) -> bool {
-        let rank = |pair: &Self| (pair.road, pair.agreement);
+        let rank = |pair: &Self| (pair.road, pair.slot != Slot::Beside, pair.agreement);
         let turned = self.outer == other.inner && self.inner == other.outer;
         rank(self) > rank(other)
             || turned && rank(self) == rank(other) && self.around > other.around
     }
+}
+
+/// How well an inner answer agrees with what the client got.
+fn likeness(outer: &Exchange, inner: &Exchange) -> (Agreement, bool, bool) {
+    let given = |exchange: &Exchange| exchange.response.as_ref()?.session_id.clone();
+    let first = match (road::answered(outer), road::answered(inner)) {
+        (Some(one), Some(two)) => two <= one,
+        _ => false,
+    };
+    (agreement(outer, inner), first, given(outer) == given(inner))
 }
 
 /// Of two exchanges on two clocks, which is the outer one: the one that took longer, unless
