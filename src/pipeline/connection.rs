@@ -386,11 +386,12 @@ impl Recorder {
             .rst
             .get(side.index())
             .is_some_and(Option::is_some);
+        // What lay behind a hole is handed over late: its own time tells whether it came before.
         let finished = self
             .closes
             .fin
             .get(side.index())
-            .is_some_and(Option::is_some);
+            .is_some_and(|fin| fin.is_some_and(|fin| at.time >= fin.at.time));
         for number in before..draft.exchange.events.len() {
             let event = EventAt {
                 exchange,
@@ -399,6 +400,9 @@ impl Recorder {
                 time: at.time,
             };
             if reset {
+                if at.offset <= self.acknowledged && !finished {
+                    continue;
+                }
                 if let Some(facts) = draft.exchange.events.get_mut(number) {
                     facts.delivered = false;
                 }
