@@ -125,21 +125,19 @@ fn answer<'a>(
 
 /// Answers to requests on an exchange, given with its number, and the requests' ids.
 pub fn replies_in(number: u32, exchange: &Exchange) -> impl Iterator<Item = (&str, Reply<'_>)> {
-    exchange
-        .events
-        .iter()
-        .filter(|event| matches!(event.message, MessageKind::Response | MessageKind::Error))
-        .filter_map(move |event| {
+    (0..).zip(&exchange.events).flat_map(move |(index, event)| {
+        exchange.answers_in(index, event).map(move |(id, hash)| {
             let reply = Reply {
                 time: event.time,
-                hash: event.hash,
+                hash,
                 delivered: event.delivered,
                 event_id: event.id.filter(|id| id.len > 0).map(|id| exchange.text(id)),
                 exchange: number,
                 place: exchange.event_place(event),
             };
-            Some((exchange.text(event.rpc_id?), reply))
+            (id, reply)
         })
+    })
 }
 
 /// Answers where nobody would look for them: on another GET (the wrong channel, but no loss), or to

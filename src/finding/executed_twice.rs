@@ -17,10 +17,12 @@ finding! {
     /// ## When it is wrong
     ///
     /// A server that died with the first call may not have finished it; one that knows a call again may
-    /// have run it once; a tool that only reads does no harm twice (its annotations are not looked at). Calls that
-    /// the client had made twice before with the same arguments are its habit and are not counted; nor is
-    /// one that was answered or cancelled before it was sent again, nor any other method than
-    /// `tools/call`: they may be repeated. Where the first got no answer at all, the server must have
+    /// have run it once; a tool that only reads does no harm twice (its annotations are not looked at). A client is
+    /// its address, its software and, behind a proxy, the address that the proxy names; where such a client has
+    /// three sessions at one time it is several, and a call in another session is not counted. Calls that
+    /// the client makes twice more with the same arguments, before or though it has the answer, are its habit and
+    /// are not counted; nor is one that comes more than ten minutes after the cut, or that was answered or
+    /// cancelled before it was sent again, nor any other method than `tools/call`: they may be repeated. Where the first got no answer at all, the server must have
     /// acknowledged it and held it for a second (medium confidence).
     ///
     /// ## What to do

@@ -41,6 +41,9 @@ pub struct EventMessage<'a> {
     pub party: Option<Cow<'a, str>>,
     /// `result.serverInfo.version` beside it.
     pub party_version: Option<Cow<'a, str>>,
+    /// Of a batch, the ids that its responses and errors answer, as JSON text, each with the hash of its
+    /// own message; empty for anything else.
+    pub batch: Vec<(&'a str, PayloadHash)>,
 }
 
 /// Reads the JSON-RPC messages of a body: one object, or a batch (revision 2025-03-26).
@@ -65,16 +68,23 @@ pub fn read_body(text: &[u8], limits: &Limits) -> Vec<Message> {
 }
 
 /// Reads the data of one event. Of a batch, the first response or error counts, else the first
-/// message.
+/// message; all that it answers is in [`EventMessage::batch`].
 #[must_use]
 pub fn read_event<'a>(data: &'a str, limits: &Limits) -> EventMessage<'a> {
     if data.len() > limits.event {
         return EventMessage::default();
     }
+    let data = data.trim();
+    let is_batch = data.starts_with('[');
     let mut best: Option<EventMessage<'a>> = None;
-    let read = each_object(data.trim(), |_, envelope| {
+    let mut batch = Vec::new();
+    let read = each_object(data, |object, envelope| {
         let answered = |kind| matches!(kind, MessageKind::Response | MessageKind::Error);
         let kind = envelope.kind();
+        if is_batch && answered(kind) && batch.len() < BATCH {
+            let id = envelope.id.and_then(|id| scalar(id, limits));
+            batch.extend(id.map(|id| (id, hash(object.as_bytes()))));
+        }
         let better = best.as_ref().is_none_or(|best| {
             !answered(best.kind) && (answered(kind) || best.kind == MessageKind::None)
         });
@@ -82,7 +92,11 @@ pub fn read_event<'a>(data: &'a str, limits: &Limits) -> EventMessage<'a> {
             best = Some(event_message(kind, envelope, limits));
         }
     });
-    best.filter(|_| read).unwrap_or_default()
+    let mut best = best.filter(|_| read).unwrap_or_default();
+    if read {
+        best.batch = batch;
+    }
+    best
 }
 
 /// The hash of a payload: XXH3, 128 bits. Zero for no bytes, and for nothing else.
@@ -1295,6 +1309,25 @@ mod tests {
         assert_eq!(
             event(r#"{"message":"session not found"}"#).subject,
             Subject::Unknown
+        );
+    }
+
+    #[test]
+    fn tells_all_that_a_batch_in_an_event_answers() {
+        let limits = Limits::default();
+        let data = r#" [{"jsonrpc":"2.0","method":"notifications/a"},{"jsonrpc":"2.0","id":1,"result":{}},
+            {"jsonrpc":"2.0","id":"b","error":{"code":1,"message":"no"}}]"#;
+        let said = read_event(data, &limits);
+        assert_eq!((said.kind, said.rpc_id), (MessageKind::Response, Some("1")));
+        let ids: Vec<&str> = said.batch.iter().map(|(id, _)| *id).collect();
+        assert_eq!(ids, ["1", "\"b\""]);
+        let alone = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
+        assert_eq!(said.batch[0].1, hash(alone.as_bytes()));
+        assert!(read_event(alone, &limits).batch.is_empty());
+        assert!(
+            read_event(&data[..data.len() - 1], &limits)
+                .batch
+                .is_empty()
         );
     }
 

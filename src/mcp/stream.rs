@@ -237,11 +237,10 @@ impl<'a> Threads<'a> {
         }
         let mut answered: HashMap<&str, u32, RandomState> = HashMap::default();
         for (event, facts) in (0..).zip(&exchange.events) {
-            if matches!(facts.message, MessageKind::Response | MessageKind::Error)
-                && facts.delivered
-                && let Some(id) = facts.rpc_id
-            {
-                answered.entry(exchange.text(id)).or_insert(event);
+            if facts.delivered {
+                for (id, _) in exchange.answers_in(event, facts) {
+                    answered.entry(id).or_insert(event);
+                }
             }
         }
         let mut last = 0;

@@ -67,3 +67,15 @@ impl Event {
         self.message.is_message()
     }
 }
+
+/// A response or an error in the batch that one event carries (JSON-RPC 2.0, section 6; MCP 2025-03-26,
+/// "Sending Messages to the Server").
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchedAnswer {
+    /// The index of the event among those of its exchange.
+    pub event: u32,
+    /// The id that it answers, as JSON text.
+    pub rpc_id: Text,
+    /// Hash of its own message.
+    pub hash: PayloadHash,
+}

@@ -2,7 +2,7 @@
 //! later HTTP/2, and HAR entries all come out as this; everything judged is judged from this.
 
 use super::{
-    event::{Event, Text},
+    event::{BatchedAnswer, Event, Text},
     flow::Endpoint,
     id::SessionId,
     message::{Message, MessageKind, PayloadHash, Subject},
@@ -40,6 +40,8 @@ pub struct Exchange {
     pub end: End,
     /// The events of the response, in order, when it is an event stream.
     pub events: Vec<Event>,
+    /// What events that carry batches answer, in order of the events.
+    pub batched: Vec<BatchedAnswer>,
     /// The text that [`Text`] values point into.
     pub text: String,
     /// Holes in the request or response body.
@@ -58,6 +60,24 @@ impl Exchange {
         self.text
             .get(start..start.saturating_add(span.len as usize))
             .unwrap_or_default()
+    }
+
+    /// The ids of the requests that an event, given with its index, answers, as JSON text, each with
+    /// the hash of the answer: the message, or those of its batch.
+    pub fn answers_in(
+        &self,
+        index: u32,
+        event: &Event,
+    ) -> impl Iterator<Item = (&str, PayloadHash)> {
+        let first = self.batched.partition_point(|answer| answer.event < index);
+        let batch = self.batched.iter().skip(first);
+        let batch = batch.take_while(move |answer| answer.event == index);
+        let is_batch = self.batched.get(first).is_some_and(|a| a.event == index);
+        let is_answer = matches!(event.message, MessageKind::Response | MessageKind::Error);
+        let own = event.rpc_id.filter(|_| is_answer && !is_batch);
+        let own = own.map(|id| (self.text(id), event.hash));
+        own.into_iter()
+            .chain(batch.map(|answer| (self.text(answer.rpc_id), answer.hash)))
     }
 
     /// The time by which exchanges are ordered: the request's, else the response's.
@@ -317,6 +337,8 @@ pub struct Request {
     pub trace: Option<PayloadHash>,
     /// Whether a header says that a proxy sent it (`Via`, `Forwarded`, `X-Forwarded-For`).
     pub forwarded: bool,
+    /// Hash of the client's address as proxies tell it (`Forwarded`, `X-Forwarded-For` and the like).
+    pub on_behalf: Option<PayloadHash>,
 }
 
 /// The scheme an exchange used.

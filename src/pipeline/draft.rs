@@ -7,7 +7,7 @@ use crate::{
     limits::Limits,
     mcp::message,
     model::{
-        event::{Event, Text},
+        event::{BatchedAnswer, Event, Text},
         exchange::{
             BackendName, Exchange, Hole, HttpVersion, Media, Part, Request, Response, Scheme,
             Source,
@@ -143,6 +143,7 @@ impl Draft {
             user_agent: head.text("user-agent", limits).map(Into::into),
             trace: naming::trace(head.headers),
             forwarded: naming::is_forwarded(head.headers),
+            on_behalf: naming::on_behalf(head.headers),
             complete: false,
             ..Request::default()
         });
@@ -321,6 +322,7 @@ impl Draft {
     pub(super) fn finish(mut self) -> (Exchange, Anomalies) {
         self.exchange.text.shrink_to_fit();
         self.exchange.events.shrink_to_fit();
+        self.exchange.batched.shrink_to_fit();
         (self.exchange, self.anomalies)
     }
 
@@ -372,6 +374,14 @@ fn add_event(
     let previous = exchange.events.last().copied();
     let limits = &settings.limits;
     let text = &mut exchange.text;
+    let index = u32::try_from(exchange.events.len()).unwrap_or(u32::MAX);
+    for &(id, hash) in &said.batch {
+        exchange.batched.push(BatchedAnswer {
+            event: index,
+            rpc_id: keep(text, id, None, limits),
+            hash,
+        });
+    }
     let event = Event {
         time: event.at.time,
         hash: message::hash(data.as_bytes()),

@@ -84,6 +84,31 @@ pub(super) fn is_forwarded(headers: &Headers<'_>) -> bool {
         .any(|name| all(headers, name).next().is_some())
 }
 
+/// The address of the client for whom a proxy sent a request, as a hash: the first one that it names
+/// (RFC 7239, section 5.2).
+pub(super) fn on_behalf(headers: &Headers<'_>) -> Option<PayloadHash> {
+    let first = |value: &'_ [u8]| -> Option<PayloadHash> {
+        let first = value.split(|&byte| byte == b',').next()?.trim_ascii();
+        let quoted = |byte: u8| matches!(byte, b'"' | b'[' | b']');
+        let bare: Vec<u8> = first
+            .iter()
+            .copied()
+            .filter(|&byte| !quoted(byte))
+            .collect();
+        (!bare.is_empty()).then(|| message::hash(&bare))
+    };
+    let told = CLIENTS.iter().find_map(|name| all(headers, name).next());
+    if let Some(value) = told {
+        return first(value);
+    }
+    let forwarded = all(headers, "forwarded").next()?;
+    let hop = forwarded.split(|&byte| byte == b',').next()?;
+    hop.split(|&byte| byte == b';').find_map(|pair| {
+        let (name, value) = pair.trim_ascii().split_at_checked(4)?;
+        name.eq_ignore_ascii_case(b"for=").then(|| first(value))?
+    })
+}
+
 fn all<'h>(headers: &Headers<'h>, name: &str) -> impl Iterator<Item = &'h [u8]> {
     headers
         .iter()
@@ -222,6 +247,16 @@ const TRACES: &[(&str, u8, usize)] = &[
     ("x-correlation-id", b';', 0),
 ];
 
+/// Headers by which proxies name the client, besides `Forwarded`.
+const CLIENTS: &[&str] = &[
+    "x-forwarded-for",
+    "cf-connecting-ip",
+    "true-client-ip",
+    "x-envoy-external-address",
+    "x-real-ip",
+    "x-client-ip",
+];
+
 /// Headers that proxies add to what they pass on.
 const FORWARDED: &[&str] = &["via", "forwarded", "x-forwarded-for", "x-real-ip"];
 
@@ -296,5 +331,24 @@ mod tests {
         assert_eq!(one, two);
         assert_eq!(of("x-request-id", "7"), None);
         assert!(is_forwarded(&[("X-Forwarded-For", b"10.0.0.1")]));
+    }
+
+    #[test]
+    fn the_client_that_a_proxy_names_is_the_first() {
+        let of = |name: &str, value: &str| on_behalf(&[(name, value.as_bytes())]);
+        let client = of("X-Forwarded-For", "203.0.113.7");
+        assert!(client.is_some());
+        assert_eq!(of("x-forwarded-for", " 203.0.113.7, 10.0.0.5"), client);
+        assert_eq!(of("X-Real-IP", "203.0.113.7"), client);
+        let hops = "proto=https;For=\"203.0.113.7\";by=10.0.0.9, for=10.0.0.5";
+        assert_eq!(of("Forwarded", hops), client);
+        let six = of("X-Forwarded-For", "2001:db8::7");
+        assert_eq!(of("forwarded", "for=\"[2001:db8::7]\""), six);
+        assert_ne!(six, client);
+        for none in ["", " , 10.0.0.5"] {
+            assert_eq!(of("X-Forwarded-For", none), None, "{none:?}");
+        }
+        assert_eq!(of("Forwarded", "by=10.0.0.9;é"), None);
+        assert_eq!(of("Via", "1.1 proxy"), None);
     }
 }

@@ -209,15 +209,13 @@ fn answers<'a>(
             continue;
         };
         for (index, event) in (0..).zip(&exchange.events) {
-            if matches!(event.message, MessageKind::Response | MessageKind::Error)
-                && let Some(id) = event.rpc_id
-            {
+            for (id, _) in exchange.answers_in(index, event) {
                 let answer = Answer {
                     time: line.came_by(event),
                     exchange: line.number,
                     event: index,
                 };
-                add(post, exchange.text(id), answer);
+                add(post, id, answer);
             }
         }
     }

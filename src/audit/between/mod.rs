@@ -13,6 +13,7 @@ use crate::model::{
     case::{Adopted, Reissued, SessionCase, Shared, Site, WeakIds},
     exchange::Exchange,
     flow::{Endpoint, ServerFacts},
+    message::PayloadHash,
     place::InputId,
     session::{Grouping, Session},
     time::Timestamp,
@@ -57,26 +58,27 @@ fn members<'a>(
         .filter_map(|&number| Some((number, exchanges.get(number as usize)?)))
 }
 
-/// Who sent a request, as far as it shows: a host (of a HAR, the file) and the name of its software.
+/// Who sent a request, as far as it shows: a host (of a HAR, the file), the name of its software, and for
+/// whom it was sent if that host is a proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Client<'a> {
     host: Option<IpAddr>,
     file: Option<InputId>,
     name: &'a str,
+    on_behalf: Option<PayloadHash>,
 }
 
 impl<'a> Client<'a> {
     /// The client of an exchange of a session.
     fn of(exchange: &'a Exchange, session: &'a Session) -> Self {
         let host = exchange.client.as_ref().and_then(Endpoint::ip);
-        let agent = exchange
-            .request
-            .as_ref()
-            .and_then(|request| request.user_agent.as_deref());
+        let request = exchange.request.as_ref();
+        let agent = request.and_then(|request| request.user_agent.as_deref());
         Self {
             host,
             file: host.is_none().then_some(exchange.place.input),
             name: agent.or(session.client_name.as_deref()).unwrap_or_default(),
+            on_behalf: request.and_then(|request| request.on_behalf),
         }
     }
 }

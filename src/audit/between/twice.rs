@@ -4,9 +4,11 @@
 //! Only `tools/call`: it alone does something that doing it again does twice. Lists, reads, pings and
 //! initialize may be repeated; of methods that are not the protocol's nothing is known.
 //!
-//! The client is a host and its software, since a retry comes on another connection, and often in
-//! another session: one that began after the cut. What it called twice or more before has become a
-//! habit, and says nothing.
+//! The client is a host and its software (and behind a proxy the address that the proxy names), since a
+//! retry comes on another connection, and often in another session: one that began after the cut. Where
+//! such a client has a third session at that time, it is several, and which of them called again is
+//! not known. What it called twice or more besides, though it had the answer, is a habit, and so is what it
+//! calls long after: both say nothing.
 
 use super::{
     super::{owed::Gaps, request::Request, survey::Survey},
@@ -22,10 +24,13 @@ use crate::model::{
 };
 use foldhash::fast::RandomState;
 use rayon::prelude::*;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// A call with the same arguments that the client made so often before is its habit.
+/// A call with the same arguments that the client made so often besides is its habit.
 const HABIT: usize = 2;
+/// A retry comes within this time after the cut: the timeouts of clients are 1 to 5 minutes, and a person
+/// takes a few. What comes later is on a schedule, or somebody else's.
+const RETRIED_WITHIN: Span = Span::from_secs(600);
 /// So many later calls are looked at for the one that repeats a call.
 const LOOKED_AHEAD: usize = 8;
 /// A server that took a request and held it this long was at work on it. What is reset sooner may
@@ -37,6 +42,8 @@ pub struct Calls<'a> {
     clients: HashMap<Client<'a>, u32, RandomState>,
     /// In order of call, then time.
     sent: Vec<(Call, Sent)>,
+    /// By client of a service, when its sessions were in use.
+    in_use: BTreeMap<(u32, u32), InUse>,
     /// When each session began, as far as its initialize shows.
     began: Vec<Option<Timestamp>>,
     /// Whether every exchange of a service was seen whole, by its number.
@@ -51,6 +58,26 @@ struct Sent {
     time: Timestamp,
     exchange: u32,
     session: u32,
+    /// Whether the server answered it, as far as the exchange itself shows.
+    answered: bool,
+}
+
+/// When the sessions of a client were in use.
+#[derive(Debug, Default)]
+struct InUse {
+    /// When each was begun, in order.
+    begun: Vec<Timestamp>,
+    /// When each was used last, in order.
+    done: Vec<Timestamp>,
+}
+
+impl InUse {
+    /// How many were in use between two times.
+    fn between(&self, from: Timestamp, to: Timestamp) -> usize {
+        let begun = self.begun.partition_point(|begun| *begun <= to);
+        let done = self.done.partition_point(|done| *done < from);
+        begun.saturating_sub(done)
+    }
 }
 
 /// What a session's calls are looked at with.
@@ -86,6 +113,7 @@ impl<'a> Calls<'a> {
         let mut calls = Self {
             clients: HashMap::default(),
             sent: Vec::new(),
+            in_use: BTreeMap::new(),
             began: Vec::with_capacity(run.grouping.sessions.len()),
             whole: run.whole.to_vec(),
         };
@@ -94,23 +122,39 @@ impl<'a> Calls<'a> {
             calls
                 .began
                 .push(began.and_then(|&number| Some(run.exchange(number)?.time())));
+            let mut used: BTreeMap<u32, (Timestamp, Timestamp)> = BTreeMap::new();
             for (number, exchange) in run.exchanges_of(session) {
+                let next = u32::try_from(calls.clients.len()).unwrap_or(u32::MAX);
+                let client = *calls
+                    .clients
+                    .entry(Client::of(exchange, session))
+                    .or_insert(next);
+                let time = exchange.time();
+                used.entry(client).or_insert((time, time)).1 = time;
+                let mut answered: Option<HashSet<&str, RandomState>> = None;
                 for message in calls_in(exchange) {
-                    let next = u32::try_from(calls.clients.len()).unwrap_or(u32::MAX);
-                    let client = *calls
-                        .clients
-                        .entry(Client::of(exchange, session))
-                        .or_insert(next);
+                    let answered = answered.get_or_insert_with(|| replies_to(exchange).collect());
+                    let id = message.id.as_deref().unwrap_or_default();
                     let sent = Sent {
-                        time: exchange.time(),
+                        time,
                         exchange: number,
                         session: index,
+                        answered: answered.contains(id),
                     };
                     calls.sent.push(((service, client, message.call), sent));
                 }
             }
+            for (client, (begun, done)) in used {
+                let in_use = calls.in_use.entry((service, client)).or_default();
+                in_use.begun.push(begun);
+                in_use.done.push(done);
+            }
         }
         calls.sent.par_sort_unstable();
+        for in_use in calls.in_use.values_mut() {
+            in_use.begun.sort_unstable();
+            in_use.done.sort_unstable();
+        }
         calls
     }
 
@@ -131,6 +175,10 @@ impl<'a> Calls<'a> {
             })
             .map(|(_, exchange)| exchange.time())
             .max();
+        let over = members(around.session, around.exchanges)
+            .map(|(_, exchange)| exchange.end.time)
+            .max()
+            .unwrap_or_default();
         let mut repeated = Vec::new();
         for (number, exchange) in members(around.session, around.exchanges) {
             if calls_in(exchange).next().is_none() || !may_have_run(exchange) {
@@ -152,7 +200,8 @@ impl<'a> Calls<'a> {
                 };
                 let (Some(second), false) = (
                     around.exchanges.get(again.exchange as usize),
-                    torn.touches(exchange.time(), again.time),
+                    // What the client called later tells a habit.
+                    torn.touches(exchange.time(), over.max(again.time)),
                 ) else {
                     continue;
                 };
@@ -202,7 +251,7 @@ impl<'a> Calls<'a> {
             .take_while(|(other, _)| *other == call)
             .map(|(_, sent)| sent)
             .filter(|sent| sent.exchange != number);
-        later.take(LOOKED_AHEAD).find_map(|again| {
+        let first = later.take(LOOKED_AHEAD).find_map(|again| {
             let cut = pending.cuts.before(again.time)?;
             let answered = pending.has_answer(again.time, around);
             let began = self.began.get(again.session as usize).copied().flatten();
@@ -211,10 +260,33 @@ impl<'a> Calls<'a> {
                 let used = pending.answers.iter().copied().max().max(pending.last_used);
                 began > cut && used.is_none_or(|used| used < began)
             });
-            let its_own = again.session == around.index || in_its_place;
+            let alone = || {
+                let in_use = self.in_use.get(&(call.0, call.1));
+                in_use.is_none_or(|in_use| in_use.between(exchange.time(), again.time) <= 2)
+            };
+            let its_own = again.session == around.index || in_its_place && alone();
             let second = around.exchanges.get(again.exchange as usize)?;
-            (its_own && !answered && may_have_run(second)).then_some((*again, cut))
-        })
+            let in_time = again.time.since(cut).nanos() <= RETRIED_WITHIN.nanos();
+            let is_again = its_own && !answered && in_time && may_have_run(second);
+            is_again.then_some((*again, cut))
+        });
+        first.filter(|(again, _)| !self.is_habit(call, again, around))
+    }
+
+    /// Whether the client goes on calling the same though it has the answers.
+    fn is_habit(&self, call: Call, again: &Sent, around: &Around<'_, 'a>) -> bool {
+        let next = self
+            .sent
+            .partition_point(|(other, sent)| (other, sent) <= (&call, again));
+        let later = self.sent.get(next..).unwrap_or_default().iter();
+        // In its session, what other sessions call is nothing that a whole session can show.
+        let own = |sent: &Sent| again.session != around.index || sent.session == around.index;
+        later
+            .take_while(|(other, _)| *other == call)
+            .take(LOOKED_AHEAD)
+            .filter(|(_, sent)| sent.answered && own(sent))
+            .count()
+            >= HABIT
     }
 }
 
@@ -262,6 +334,19 @@ fn calls_in(exchange: &Exchange) -> impl Iterator<Item = &Message> {
         .into_iter()
         .flat_map(|request| &request.messages)
         .filter(|message| is_call(message))
+}
+
+/// The ids of the requests that an exchange answers itself.
+fn replies_to(exchange: &Exchange) -> impl Iterator<Item = &str> {
+    let body = exchange
+        .response
+        .iter()
+        .flat_map(|response| &response.messages)
+        .filter(|message| matches!(message.kind, MessageKind::Response | MessageKind::Error))
+        .filter_map(|message| message.id.as_deref());
+    let events = (0..).zip(&exchange.events);
+    let events = events.flat_map(|(index, event)| exchange.answers_in(index, event));
+    body.chain(events.map(|(id, _)| id))
 }
 
 fn is_call(message: &Message) -> bool {
