@@ -35,8 +35,14 @@ pub(crate) struct Audit {
     /// With -o: events.csv too
     #[arg(long, requires = "out")]
     events: bool,
-    /// Cuts of one server no more than DUR apart are one incident
-    #[arg(long, value_name = "DUR", value_parser = values::duration, default_value = "2s")]
+    /// Cuts of one server no more than DUR apart are one incident (500ms, 2s, 1min; seconds without a unit)
+    #[arg(
+        long,
+        value_name = "DUR",
+        value_parser = values::duration,
+        default_value = "2s",
+        allow_hyphen_values = true
+    )]
     window: Span,
     /// Exit 2 when no session could be read (a capture of TLS without keys)
     #[arg(long)]

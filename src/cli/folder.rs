@@ -1,9 +1,10 @@
 //! A folder of reports: each written beside its place and renamed, whole or not at all.
 
+use super::complain;
 use anyhow::Context;
 use forkscope::{
     model::analysis::Analysis,
-    report::{Report, Style},
+    report::{self, Report, Style},
 };
 use std::{
     fs, io,
@@ -25,9 +26,21 @@ pub(crate) fn write<'r>(
         return Err(error).with_context(naming);
     }
     fs::create_dir_all(folder).with_context(naming)?;
+    let mut written = Vec::new();
     for report in reports {
         write_file(folder, report, analysis, style)
             .with_context(|| format!("{}: cannot write", folder.join(report.file).display()))?;
+        written.push(report.file);
+    }
+    // A file of an earlier run may be somebody's evidence: it stays, and is not passed over in silence.
+    for report in report::FOLDER.iter().chain([&report::EVENTS]) {
+        let path = folder.join(report.file);
+        if !written.contains(&report.file) && path.exists() {
+            complain(&format!(
+                "{}: of an earlier run, left as it was",
+                path.display()
+            ));
+        }
     }
     Ok(())
 }

@@ -72,7 +72,7 @@ pub(crate) fn complain(what: &str) {
 struct Cli {
     #[command(subcommand)]
     command: Command,
-    /// When to use colours; NO_COLOR is kept
+    /// When to use colours; auto keeps to NO_COLOR
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     color: Color,
 }
@@ -152,8 +152,8 @@ Examples:
   tcpdump -w - port 8080 | forkscope audit -  standard input
   forkscope explain sequence-regression       what a finding means
 
-Exit codes: 0 nothing at or above --fail-on; 1 such a finding; 2 wrong usage, or an
-input that could not be read at all.";
+Exit codes: 0 nothing at or above --fail-on; 1 such a finding; 2 wrong usage,
+or an input that could not be read at all.";
 
 #[cfg(test)]
 mod tests {

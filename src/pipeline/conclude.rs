@@ -176,7 +176,7 @@ pub(super) fn conclude(harvest: Harvest, options: &Options) -> Analysis {
         ))
     });
     analysis.exchanges = exchanges;
-    count_inputs(&mut analysis, &grouping.role_of, &counts);
+    count_inputs(&mut analysis, &grouping, &counts);
     analysis
 }
 
@@ -335,10 +335,10 @@ fn order(analysis: &mut Analysis, exchanges: &[Exchange]) {
         .collect();
 }
 
-fn count_inputs(analysis: &mut Analysis, roles: &[Role], counts: &BTreeMap<InputId, Counts>) {
+fn count_inputs(analysis: &mut Analysis, grouping: &Grouping, counts: &BTreeMap<InputId, Counts>) {
     let mut sets: BTreeMap<InputId, [BTreeSet<u32>; 3]> = BTreeMap::new();
     let mut events: BTreeMap<InputId, u64> = BTreeMap::new();
-    for (exchange, role) in analysis.exchanges.iter().zip(roles) {
+    for (exchange, role) in analysis.exchanges.iter().zip(&grouping.role_of) {
         let input = exchange.place.input;
         let [sessions, legacy, refused] = sets.entry(input).or_default();
         match role {
@@ -353,6 +353,14 @@ fn count_inputs(analysis: &mut Analysis, roles: &[Role], counts: &BTreeMap<Input
         if let Some(row) = analysis.inputs.get_mut(input.0 as usize) {
             row.http_exchanges += 1;
             row.sessionless += u64::from(*role == Role::Sessionless);
+        }
+    }
+    // A resume answered under another id is the exchange of one session and the segment of another.
+    for (number, session) in (0..).zip(&grouping.sessions) {
+        let segments = session.segments.iter().map(|segment| segment.exchange);
+        for exchange in segments.filter_map(|index| analysis.exchanges.get(index as usize)) {
+            let [sessions, ..] = sets.entry(exchange.place.input).or_default();
+            sessions.insert(number);
         }
     }
     for resume in &analysis.resumes {

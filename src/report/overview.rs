@@ -80,8 +80,8 @@ fn incident(number: u64, row: &Incident, style: &Style) -> String {
 fn lifetime(row: &ServerRow) -> Option<String> {
     let threshold = row.threshold?;
     Some(format!(
-        "{}: sessions live about {}: longest continued {}, shortest not {}, {} of {} on the wrong \
-         side",
+        "{}: sessions live about {} without a connection: longest continued {}, shortest lost {}, {} of {} \
+         on the wrong side",
         server(&row.server),
         about(&threshold),
         human(threshold.low),

@@ -83,6 +83,9 @@ impl<'a> Summary<'a> {
 
     fn write_inputs(&self, page: &mut Page) {
         let inputs = &self.analysis.inputs;
+        if inputs.iter().all(|input| input.unreadable.is_some()) {
+            return;
+        }
         let readable = inputs.iter().filter(|input| input.unreadable.is_none());
         let sum = |of: fn(&Input) -> u64| inputs.iter().map(of).sum::<u64>();
         let mut read = match inputs.as_slice() {
@@ -506,24 +509,13 @@ impl<'a> Summary<'a> {
         } else {
             LOOSE_FINDINGS
         };
-        for finding in weighty.iter().take(most) {
-            let head = format!("{}: {}", finding.severity.name(), finding.code);
-            // What is on the run has no session.
-            let session = match &*finding.session_id {
-                "" => String::new(),
-                id => format!("session {}, ", shown(id, 20)),
-            };
-            let text = format!(
-                "{} ({session}{}, {})",
-                escape(&finding.detail),
-                self.time(finding.time),
-                self.evidence(finding.place),
-            );
-            let look = Look::Severity(finding.severity);
-            page.line(&format!("  {head}"), look);
-            page.prose(&text, 4);
+        let groups = alike(&weighty);
+        for group in groups.iter().take(most) {
+            self.write_group(page, group);
         }
-        if let Some(more @ 1..) = weighty.len().checked_sub(most) {
+        let rest = groups.get(most.min(groups.len())..).unwrap_or_default();
+        if !rest.is_empty() {
+            let more: usize = rest.iter().map(Vec::len).sum();
             let more = grouped(more as u64);
             page.prose(&format!("and {more} more; -v shows them"), 4);
         }
@@ -544,6 +536,52 @@ impl<'a> Summary<'a> {
                 "forkscope explain CODE says what a finding means and what to do.",
                 0,
             );
+        }
+    }
+
+    /// Findings that say the same of one session: once, with each place.
+    fn write_group(&self, page: &mut Page, group: &[&Finding]) {
+        let Some(finding) = group.first() else {
+            return;
+        };
+        let look = Look::Severity(finding.severity);
+        let head = format!("  {}: {}", finding.severity.name(), finding.code);
+        // What is on the run has no session.
+        let session = match &*finding.session_id {
+            "" => String::new(),
+            id => format!("session {}", shown(id, 20)),
+        };
+        let place = |finding: &Finding| {
+            let evidence = self.evidence(finding.place);
+            format!("{}, {evidence}", self.time(finding.time))
+        };
+        let detail = escape(&finding.detail);
+        if group.len() == 1 {
+            page.line(&head, look);
+            let comma = if session.is_empty() { "" } else { ", " };
+            let text = format!("{detail} ({session}{comma}{})", place(finding));
+            page.prose(&text, 4);
+            return;
+        }
+        page.line(
+            &format!("{head}, {} times", grouped(group.len() as u64)),
+            look,
+        );
+        page.prose(&detail, 4);
+        if !session.is_empty() {
+            page.prose(&session, 4);
+        }
+        let most = if self.style.verbose {
+            usize::MAX
+        } else {
+            PLACES
+        };
+        for finding in group.iter().take(most) {
+            page.prose(&place(finding), 4);
+        }
+        if let Some(more @ 1..) = group.len().checked_sub(most) {
+            let more = grouped(more as u64);
+            page.prose(&format!("and {more} more; -v shows them"), 4);
         }
     }
 
@@ -728,6 +766,22 @@ fn requests(resume: &Resume) -> String {
     text
 }
 
+/// Findings by what they say of which session, each in the order of its first.
+fn alike<'f>(findings: &[&'f Finding]) -> Vec<Vec<&'f Finding>> {
+    let mut groups: Vec<Vec<&Finding>> = Vec::new();
+    let mut known: HashMap<_, usize, foldhash::fast::RandomState> = HashMap::default();
+    for &finding in findings {
+        let said = (finding.code, finding.severity, &*finding.session_id);
+        let next = groups.len();
+        let index = *known.entry((said, &*finding.detail)).or_insert(next);
+        match groups.get_mut(index) {
+            Some(group) => group.push(finding),
+            None => groups.push(vec![finding]),
+        }
+    }
+    groups
+}
+
 /// The name of an input, fit for a terminal.
 fn file(input: &Input) -> String {
     let mut name = String::new();
@@ -773,6 +827,8 @@ const LINE_RESUMES: usize = 8;
 
 /// Findings on no resume told without `-v`.
 const LOOSE_FINDINGS: usize = 5;
+/// Places of one that are shown.
+const PLACES: usize = 3;
 
 /// Characters shown of an id: a UUID with a time and a nonce behind it fits, so that two ids of one
 /// stream do not look alike.
@@ -908,6 +964,22 @@ mod tests {
         let long = text(&analysis, VERBOSE);
         assert!(long.contains("412. FORKED"));
         assert!(!long.contains(" more\n"));
+    }
+
+    #[test]
+    fn says_what_is_alike_once() {
+        let mut analysis = sample::rich();
+        let mut finding = analysis.findings[0].clone();
+        (finding.resume, finding.severity, finding.detail) =
+            (None, Severity::Warning, "refused in between".into());
+        analysis.findings = vec![finding; 5];
+        let shown = plain(&analysis);
+        assert_eq!(shown.matches("refused in between").count(), 1, "{shown}");
+        assert!(shown.contains(", 5 times\n"), "{shown}");
+        assert!(shown.contains("and 2 more; -v shows them"), "{shown}");
+        analysis.findings[4].detail = "refused at the end".into();
+        let shown = plain(&analysis);
+        assert!(shown.contains("refused at the end ("), "{shown}");
     }
 
     #[test]

@@ -252,6 +252,26 @@ fn writes_events_only_when_asked() {
 }
 
 #[test]
+fn a_report_of_an_earlier_run_stays_and_is_named() {
+    let folder = TempDir::new().unwrap();
+    let capture = empty_capture(&folder);
+    let reports = folder.path().join("reports");
+    let audit = |more: &[&str]| {
+        let reports = reports.to_str().unwrap();
+        run(&[&["audit", &capture, "-q", "-o", reports], more].concat())
+    };
+    assert_eq!(stderr(&audit(&["--events"])), "");
+    let output = audit(&[]);
+    assert_eq!(code(&output), 0);
+    assert!(
+        stderr(&output).ends_with("events.csv: of an earlier run, left as it was\n"),
+        "{}",
+        stderr(&output)
+    );
+    assert!(reports.join("events.csv").exists());
+}
+
+#[test]
 fn formats_on_stdout_have_the_columns_of_the_contract() {
     let folder = TempDir::new().unwrap();
     let capture = empty_capture(&folder);

@@ -13,8 +13,8 @@ pub struct Findings;
 impl Table for Findings {
     type Row<'a> = &'a Finding;
     const NAME: &'static str = "findings";
-    const ABOUT: &'static str =
-        "A row for each finding, in order of time; `forkscope explain CODE` says what it means.";
+    const ABOUT: &'static str = "A row for each finding, in order of time; `forkscope explain CODE` says what it means. What \
+         a row of resumes shows together, such as a reconnect storm, is one row.";
     const COLUMNS: &'static [Column<Self>] = &[
         column!("code", Word, "Its code.", |_, r| Value::Word(r.code)),
         column!(

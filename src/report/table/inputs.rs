@@ -61,9 +61,12 @@ impl Table for Inputs {
         column!("sse_events", Number, "Events of event streams.", |_, r| {
             r.sse_events.into()
         }),
-        column!("sessions", Number, "Sessions under judgement.", |_, r| {
-            r.sessions.into()
-        }),
+        column!(
+            "sessions",
+            Number,
+            "Sessions under judgement; one that spans inputs counts in each.",
+            |_, r| { r.sessions.into() }
+        ),
         column!("resumes", Number, "Resumes.", |_, r| r.resumes.into()),
         column!(
             "sessionless",
