@@ -39,6 +39,8 @@ pub enum Kind {
     OutOfOrderLimit,
     /// A reset whose sequence number is outside the window; not believed.
     RstOutOfWindow,
+    /// A segment with the urgent pointer; its bytes are read where they stand.
+    Urgent,
     /// More connections than the limit; the longest idle one is let go.
     ConnectionLimit,
     // What is carried
@@ -91,6 +93,7 @@ impl Kind {
             Self::Midstream => "midstream",
             Self::OutOfOrderLimit => "out-of-order-limit",
             Self::RstOutOfWindow => "rst-out-of-window",
+            Self::Urgent => "urgent",
             Self::ConnectionLimit => "connection-limit",
             Self::OpaqueTls => "opaque-tls",
             Self::OpaqueHttp2 => "opaque-http2",
@@ -129,6 +132,7 @@ impl Kind {
             Self::Midstream => "a connection whose start is not in the capture",
             Self::OutOfOrderLimit => "more out-of-order bytes than the limit",
             Self::RstOutOfWindow => "a reset outside the window; not believed",
+            Self::Urgent => "a segment with urgent bytes, which are read where they stand",
             Self::ConnectionLimit => "more open connections than the limit",
             Self::OpaqueTls => "TLS without keys",
             Self::OpaqueHttp2 => "HTTP/2, which is not read",

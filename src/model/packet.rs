@@ -60,6 +60,8 @@ impl TcpFlags {
     pub const RST: Self = Self(0x04);
     /// The acknowledgment field is significant.
     pub const ACK: Self = Self(0x10);
+    /// The urgent pointer is significant.
+    pub const URG: Self = Self(0x20);
 
     /// Whether every bit of `other` is set.
     #[must_use]

@@ -224,7 +224,7 @@ fn out_of_order_bytes_keep_their_own_time() {
 }
 
 #[test]
-fn an_equal_overlap_is_silent_and_the_first_time_stays() {
+fn t1_an_equal_overlap_is_silent_and_the_first_time_stays() {
     let mut wire = Wire::open();
     wire.send(A, ACK, 0, 0, "abc");
     wire.send(A, ACK, 0, 0, "abc");
@@ -244,7 +244,7 @@ fn an_equal_overlap_is_silent_and_the_first_time_stays() {
 }
 
 #[test]
-fn the_first_of_different_copies_wins_and_is_noted() {
+fn t2_the_first_of_different_copies_wins_and_is_noted() {
     for second in [(0, "abX"), (0, "abXdef"), (9, "jXl"), (6, "ghijXl")] {
         let mut wire = Wire::open();
         wire.send(A, ACK, 0, 0, "abc");
@@ -262,7 +262,7 @@ fn the_first_of_different_copies_wins_and_is_noted() {
 }
 
 #[test]
-fn sequence_numbers_wrap() {
+fn t3_sequence_numbers_wrap() {
     let mut wire = Wire::new();
     wire.isn = [u32::MAX - 3, u32::MAX];
     wire.handshake();
@@ -282,7 +282,7 @@ fn sequence_numbers_wrap() {
 }
 
 #[test]
-fn offsets_pass_four_gibibytes() {
+fn t3_offsets_pass_four_gibibytes() {
     let mut wire = Wire::open();
     // Snapshot length leaves nothing of large segments: the cheapest long stream.
     let step = 1 << 20;
@@ -298,7 +298,7 @@ fn offsets_pass_four_gibibytes() {
 }
 
 #[test]
-fn a_gap_is_declared_after_packets_and_time() {
+fn t12_a_gap_is_declared_after_packets_and_time() {
     let mut wire = Wire::open();
     wire.send(A, ACK, 3, 0, "def");
     for index in 0..10 {
@@ -345,7 +345,7 @@ fn packets_without_payload_go_beyond_a_gap() {
 }
 
 #[test]
-fn the_other_direction_never_declares_a_gap() {
+fn t13_the_other_direction_never_declares_a_gap() {
     let mut wire = Wire::open();
     wire.send(A, ACK, 3, 0, "def");
     wire.wait(10_000);
@@ -359,7 +359,7 @@ fn the_other_direction_never_declares_a_gap() {
 }
 
 #[test]
-fn an_acknowledgment_before_its_data_is_no_gap_yet() {
+fn t12_an_acknowledgment_before_its_data_is_no_gap_yet() {
     let mut wire = Wire::open();
     wire.send(B, ACK, 0, 5, "");
     wire.send(A, ACK, 0, 0, "hello");
@@ -370,7 +370,7 @@ fn an_acknowledgment_before_its_data_is_no_gap_yet() {
 }
 
 #[test]
-fn bytes_only_acknowledged_are_lost_at_the_end() {
+fn t14_bytes_only_acknowledged_are_lost_at_the_end() {
     let mut wire = Wire::open();
     wire.send(A, ACK, 0, 0, "he");
     wire.send(B, ACK, 0, 5, "");
@@ -381,7 +381,7 @@ fn bytes_only_acknowledged_are_lost_at_the_end() {
 }
 
 #[test]
-fn bytes_never_acknowledged_were_lost_by_the_network() {
+fn t14_bytes_never_acknowledged_were_lost_by_the_network() {
     let mut wire = Wire::open();
     wire.send(A, ACK, 0, 0, "abc");
     wire.send(B, ACK, 0, 3, "");
@@ -410,7 +410,7 @@ fn bytes_never_acknowledged_were_lost_by_the_network() {
 }
 
 #[test]
-fn the_snapshot_length_makes_a_hole_at_once() {
+fn t15_the_snapshot_length_makes_a_hole_at_once() {
     let mut wire = Wire::open();
     wire.cut(A, ACK, 0, 0, "abc", 7);
     wire.send(A, ACK, 10, 0, "next");
@@ -431,7 +431,7 @@ fn the_snapshot_length_makes_a_hole_at_once() {
 }
 
 #[test]
-fn copies_of_every_packet_change_nothing() {
+fn t18_copies_of_every_packet_change_nothing() {
     let run = |copies: usize| {
         let mut wire = Wire::new();
         for (side, flags, sequence, ack, payload) in [
@@ -463,7 +463,7 @@ fn copies_of_every_packet_change_nothing() {
 }
 
 #[test]
-fn a_keep_alive_is_neither_data_nor_conflict() {
+fn t9_a_keep_alive_is_neither_data_nor_conflict() {
     let mut wire = Wire::open();
     wire.send(A, ACK, 0, 0, "hello");
     wire.send(A, ACK, 4, 0, "");
@@ -479,7 +479,7 @@ fn a_keep_alive_is_neither_data_nor_conflict() {
 }
 
 #[test]
-fn a_zero_window_probe_is_an_ordinary_byte() {
+fn t10_a_zero_window_probe_is_an_ordinary_byte() {
     let mut wire = Wire::open();
     wire.send(A, ACK, 0, 0, "abc");
     wire.send(A, ACK, 3, 0, "d");
@@ -496,7 +496,7 @@ fn a_zero_window_probe_is_an_ordinary_byte() {
 }
 
 #[test]
-fn a_repeated_syn_is_ignored() {
+fn t5_a_repeated_syn_is_ignored() {
     let mut wire = Wire::new();
     wire.send(A, S, -1, 0, "");
     wire.handshake();
@@ -511,7 +511,7 @@ fn a_repeated_syn_is_ignored() {
 }
 
 #[test]
-fn a_syn_with_another_number_is_another_connection() {
+fn t6_a_syn_with_another_number_is_another_connection() {
     let mut wire = Wire::open();
     wire.send(A, ACK, 0, 0, "old");
     let old = wire.isn;
@@ -530,7 +530,7 @@ fn a_syn_with_another_number_is_another_connection() {
 }
 
 #[test]
-fn data_in_the_syn_starts_after_it() {
+fn t22_data_in_the_syn_starts_after_it() {
     let mut wire = Wire::new();
     wire.send(A, S, -1, 0, "fast");
     wire.send(B, SA, -1, 4, "");
@@ -542,7 +542,7 @@ fn data_in_the_syn_starts_after_it() {
 }
 
 #[test]
-fn a_syn_ack_with_another_number_counts_only_before_anything_was_said() {
+fn t23_a_syn_ack_with_another_number_counts_only_before_anything_was_said() {
     let mut wire = Wire::open();
     wire.isn[1] = 8000;
     wire.send(B, SA, -1, 0, "");
@@ -573,7 +573,7 @@ fn a_fin_below_what_was_acknowledged_is_not_believed() {
 }
 
 #[test]
-fn simultaneous_open_is_one_connection() {
+fn t23_simultaneous_open_is_one_connection() {
     let mut wire = Wire::new();
     wire.send(A, S, -1, 0, "");
     wire.send(B, S, -1, 0, "");
@@ -629,7 +629,7 @@ fn fins_come_after_their_bytes_with_what_they_acknowledge() {
 }
 
 #[test]
-fn a_repeated_fin_and_data_after_it_are_dropped() {
+fn t11_a_repeated_fin_and_data_after_it_are_dropped() {
     let mut wire = Wire::open();
     wire.send(A, F, 0, 0, "abc");
     wire.send(A, F, 0, 0, "abc");
@@ -644,7 +644,7 @@ fn a_repeated_fin_and_data_after_it_are_dropped() {
 }
 
 #[test]
-fn after_one_fin_the_other_side_goes_on() {
+fn t11_after_one_fin_the_other_side_goes_on() {
     let mut wire = Wire::open();
     wire.send(A, F, 0, 0, "");
     wire.send(B, ACK, 0, 1, "");
@@ -749,7 +749,7 @@ fn a_fin_waits_with_the_gap_before_it() {
 }
 
 #[test]
-fn a_reset_comes_after_its_bytes_and_carries_none() {
+fn t8_a_reset_comes_after_its_bytes_and_carries_none() {
     let mut wire = Wire::open();
     wire.send(A, ACK, 3, 0, "def");
     wire.send(A, RA, 6, 0, "reason");
@@ -801,7 +801,7 @@ fn of_two_resets_the_first_comes_first() {
 }
 
 #[test]
-fn only_resets_that_the_peer_would_believe_count() {
+fn t7_only_resets_that_the_peer_would_believe_count() {
     let mut wire = Wire::open();
     wire.send(B, ACK, 0, 0, "hello");
     wire.send(A, ACK, 0, 5, "");
@@ -845,7 +845,7 @@ fn a_refused_connection_may_be_tried_again() {
 }
 
 #[test]
-fn the_end_of_the_capture_is_no_end_of_the_connection() {
+fn t24_the_end_of_the_capture_is_no_end_of_the_connection() {
     let mut wire = Wire::open();
     wire.send(A, ACK, 0, 0, "abc");
     let log = wire.log();
@@ -890,7 +890,7 @@ fn a_long_idle_connection_is_let_go() {
 }
 
 #[test]
-fn the_longest_idle_connection_makes_room() {
+fn t25_the_longest_idle_connection_makes_room() {
     let mut wire = Wire::with(Limits {
         connections: 2,
         ..Limits::default()
@@ -911,7 +911,7 @@ fn the_longest_idle_connection_makes_room() {
 }
 
 #[test]
-fn out_of_order_bytes_are_bounded() {
+fn t25_out_of_order_bytes_are_bounded() {
     let mut wire = Wire::with(Limits {
         out_of_order: 10_000,
         ..Limits::default()
@@ -928,7 +928,7 @@ fn out_of_order_bytes_are_bounded() {
 }
 
 #[test]
-fn a_start_in_the_middle_waits_for_earlier_bytes() {
+fn t4_a_start_in_the_middle_waits_for_earlier_bytes() {
     let mut wire = Wire::new();
     wire.send(A, ACK, 3, 100, "def");
     wire.send(A, ACK, 0, 100, "abc");
@@ -946,7 +946,7 @@ fn a_start_in_the_middle_waits_for_earlier_bytes() {
 }
 
 #[test]
-fn a_start_in_the_middle_is_not_held_for_long() {
+fn t4_a_start_in_the_middle_is_not_held_for_long() {
     let mut wire = Wire::new();
     wire.send(A, ACK, 100, 0, "request");
     wire.send(B, ACK, 0, 107, "answer");
@@ -1011,7 +1011,7 @@ fn strays_do_not_disturb_and_a_run_of_them_is_another_connection() {
 }
 
 #[test]
-fn one_sided_captures_are_read() {
+fn t19_one_sided_captures_are_read() {
     let mut wire = Wire::new();
     wire.send(B, SA, -1, 0, "");
     wire.send(B, ACK, 0, 50, "abc");
@@ -1030,7 +1030,7 @@ fn one_sided_captures_are_read() {
 }
 
 #[test]
-fn clocks_that_step_back_keep_the_order() {
+fn t26_clocks_that_step_back_keep_the_order() {
     let mut wire = Wire::open();
     wire.wait(10_000);
     wire.send(A, ACK, 0, 0, "abc");

@@ -109,6 +109,12 @@ impl<S: Sink> Table<S> {
         if found.is_none() && segment.flags.has(TcpFlags::RST) {
             return;
         }
+        // Suites differ in whether they take the byte out (RFC 6093); HTTP never sends one.
+        if segment.flags.has(TcpFlags::URG) && !payload.is_empty() {
+            anomalies.note(Kind::Urgent, segment.place, || {
+                format!("{} to {}", segment.source, segment.destination)
+            });
+        }
         let slot = match found {
             Some(slot) => slot,
             None => self.begin(pair, segment, anomalies, done),

@@ -13,6 +13,9 @@ mod talk;
 // Every talk of fixtures/talks, over every road and impaired.
 mod talks;
 
+// Corner cases of TCP and HTTP through the whole of an audit.
+mod corners;
+
 // Taps that see the same traffic, and copies of packets.
 mod taps;
 // The examples in the documentation of every finding, which are talks.
