@@ -7,6 +7,7 @@
 //! one other session did, and gets a payload that nobody but that one had.
 
 use super::{
+    gateway::Feeds,
     id::{Class, Parts},
     ledger::is_comparable,
 };
@@ -40,6 +41,8 @@ pub struct Crossings<'a> {
     lent: BTreeMap<u32, HashSet<PayloadHash, RandomState>>,
     /// The sessions' ids, by index.
     names: HashMap<u32, SessionId, RandomState>,
+    /// What came over gateways.
+    feeds: Option<&'a Feeds<'a>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -62,8 +65,16 @@ impl<'a> Crossings<'a> {
     /// Learns from all sessions of one service, given with their indices; `whole` when no connection of
     /// the service has a hole or a lost head.
     #[must_use]
-    pub fn learn(sessions: &[(u32, &Session)], exchanges: &'a [Exchange], whole: bool) -> Self {
-        let mut crossings = Self::default();
+    pub fn learn(
+        sessions: &[(u32, &Session)],
+        exchanges: &'a [Exchange],
+        whole: bool,
+        feeds: &'a Feeds<'a>,
+    ) -> Self {
+        let mut crossings = Self {
+            feeds: Some(feeds),
+            ..Self::default()
+        };
         if sessions.len() < 2 {
             return crossings;
         }
@@ -146,12 +157,19 @@ impl<'a> Crossings<'a> {
         })
     }
 
-    /// Where an event was first, when that is another session, with the same payload, and this
-    /// session had not seen it before.
+    /// Where an event was first, when that is another session, with the same payload, this session had
+    /// not seen it before, and no gateway passed it on.
     fn first_elsewhere(&self, session: u32, id: &str, event: &Event) -> Option<Sighting> {
         let first = self.first.get(id)?;
-        (first.session != session && first.time < event.time && first.hash == event.hash)
-            .then_some(*first)
+        let fed = || {
+            let feeds = self.feeds?;
+            Some(feeds.explain((id, event.hash), first.session, session))
+        };
+        (first.session != session
+            && first.time < event.time
+            && first.hash == event.hash
+            && fed() != Some(true))
+        .then_some(*first)
     }
 
     /// Whether, the answer itself aside, no id of ten or more occurs in two sessions.
@@ -283,7 +301,7 @@ fn own<K: Eq + Hash>(owners: &mut Owners<K>, what: &K, session: u32, time: Times
 }
 
 /// Events with an id and a payload that can be compared.
-fn identified<'a>(
+pub(super) fn identified<'a>(
     session: &Session,
     exchanges: &'a [Exchange],
 ) -> impl Iterator<Item = (u32, &'a Event, &'a str)> {
