@@ -1,12 +1,15 @@
 //! Session ids that initialize responses issue more than once (docs/findings.md,
 //! `session-id-reissued`).
 //!
-//! The same initialize seen at two places is one. A client that got no answer asks again; a server
+//! The same initialize seen at two places is one, by whatever clocks. A client that got no answer asks again; a server
 //! that knows the request again may say the same id: nobody held that id yet, so nobody meets another
 //! under it. That is what a second initialize of the same client with the same call is taken for as
 //! long as nothing was asked under the id.
 
-use super::{Client, same::may_be_one};
+use super::{
+    Client,
+    same::{may_be_of_two_clocks, may_be_one},
+};
 use crate::model::{
     case::{Reissue, Reissued, Site},
     exchange::{Answer, Exchange},
@@ -27,12 +30,17 @@ pub(super) fn look(
     };
     let exchange = |number: u32| exchanges.get(number as usize);
     let mut last = first;
+    let mut known = vec![first];
     for &number in rest {
         let (Some(before), Some(now)) = (exchange(last), exchange(number)) else {
             continue;
         };
-        if may_be_one(before, now) {
+        let mut seen = known.iter().filter_map(|&number| exchange(number));
+        if may_be_one(before, now) || seen.any(|seen| may_be_of_two_clocks(seen, now)) {
             continue;
+        }
+        if known.len() < COMPARED {
+            known.push(number);
         }
         let between = std::mem::replace(&mut last, number);
         let asked = asked_between(session, between, number);
@@ -83,6 +91,9 @@ pub(super) fn look(
     }
     (again, found)
 }
+
+/// Initializes of one id that another input may show again.
+const COMPARED: usize = 16;
 
 /// The exchanges of a session between two of its exchanges.
 fn asked_between(session: &Session, first: u32, second: u32) -> &[u32] {
