@@ -126,7 +126,8 @@ impl<'a> Crossings<'a> {
         crossings
     }
 
-    /// The first event of an answer that was another session's before, proven by its id.
+    /// The first event of an answer that was another session's before, proven by its id, and that no gateway
+    /// passed on.
     #[must_use]
     pub fn find(&self, session: u32, number: u32, exchange: &Exchange) -> Option<Crossing> {
         if self.first.is_empty() {
@@ -150,26 +151,24 @@ impl<'a> Crossings<'a> {
             let proven = is_unique(id, name, is_for_all(event))
                 || self.one_counter(number)
                 || lent().is_some();
-            proven.then(|| Crossing {
+            let fed = || {
+                let event = ((id, event.hash), is_for_all(event));
+                let feeds = self.feeds?;
+                Some(feeds.explain(event, first.session, session))
+            };
+            (proven && fed() != Some(true)).then(|| Crossing {
                 id: id.to_owned(),
                 session: name.clone(),
             })
         })
     }
 
-    /// Where an event was first, when that is another session, with the same payload, this session had
-    /// not seen it before, and no gateway passed it on.
+    /// Where an event was first, when that is another session, with the same payload, and this
+    /// session had not seen it before.
     fn first_elsewhere(&self, session: u32, id: &str, event: &Event) -> Option<Sighting> {
         let first = self.first.get(id)?;
-        let fed = || {
-            let feeds = self.feeds?;
-            Some(feeds.explain((id, event.hash), first.session, session))
-        };
-        (first.session != session
-            && first.time < event.time
-            && first.hash == event.hash
-            && fed() != Some(true))
-        .then_some(*first)
+        (first.session != session && first.time < event.time && first.hash == event.hash)
+            .then_some(*first)
     }
 
     /// Whether, the answer itself aside, no id of ten or more occurs in two sessions.

@@ -28,6 +28,12 @@ const PASSED_ON_WITHIN: Span = Span::from_secs(1);
 /// Sessions kept for each event: a gateway has it among the first.
 const HOLDERS: usize = 8;
 
+/// Hosts looked at on either side of a session.
+const HOSTS: usize = 64;
+
+/// Sessions with something missing that are looked at.
+const TORN: usize = 64;
+
 /// So many events, all of a session's, tell of a gateway where addresses do not.
 const ENOUGH: usize = 3;
 
@@ -41,6 +47,8 @@ pub struct Feeds<'a> {
     /// Different events of each session.
     events: Vec<usize>,
     ends: Vec<Ends>,
+    /// Sessions of which something is missing.
+    torn: Vec<u32>,
 }
 
 type Event<'a> = (&'a str, PayloadHash);
@@ -116,10 +124,12 @@ impl Ends {
                 Some(Endpoint::Address(server)),
             ) = (exchange.source, &exchange.client, &exchange.server)
             {
-                ends.clients.insert(client.ip().to_canonical());
                 let server_ip = server.ip().to_canonical();
-                ends.servers
-                    .insert(SocketAddr::new(server_ip, server.port()));
+                let server = SocketAddr::new(server_ip, server.port());
+                if ends.clients.len() < HOSTS && ends.servers.len() < HOSTS {
+                    ends.clients.insert(client.ip().to_canonical());
+                    ends.servers.insert(server);
+                }
             }
         }
         ends
@@ -207,6 +217,17 @@ impl<'a> Feeds<'a> {
                 }
             }
         }
+        let is_torn = |session: &Session| {
+            let members = session.exchanges.iter();
+            members
+                .filter_map(|&number| exchanges.get(number as usize))
+                .any(|exchange| !exchange.holes.is_empty() || exchange.request.is_none())
+        };
+        feeds.torn = (0..)
+            .zip(sessions)
+            .filter(|(_, session)| is_torn(session))
+            .map(|(index, _)| index)
+            .collect();
         feeds.ends = sessions
             .iter()
             .map(|session| Ends::of(session, exchanges))
@@ -215,9 +236,15 @@ impl<'a> Feeds<'a> {
     }
 
     /// Whether an event that one session had first came to another over a gateway: from the one to the
-    /// other, or to both from a third.
+    /// other, or to both from a third. Where something of a third is missing, that may be it; what is
+    /// meant `for_all` may then come over a gateway that addresses do not show.
     #[must_use]
-    pub fn explain(&self, event: (&str, PayloadHash), first: u32, session: u32) -> bool {
+    pub fn explain(
+        &self,
+        (event, for_all): ((&str, PayloadHash), bool),
+        first: u32,
+        session: u32,
+    ) -> bool {
         let third = |holder: &Holder| {
             let third = holder.session;
             third != first
@@ -225,11 +252,32 @@ impl<'a> Feeds<'a> {
                 && self.are_sides(session, third)
                 && self.are_sides(first, third)
         };
+        let may_be_third = |third: u32| {
+            let leads = |to: u32| match self.between(to, third) {
+                Between::Nothing => false,
+                Between::Gateway => true,
+                Between::Unknown => for_all,
+            };
+            leads(session) && leads(first)
+        };
         self.are_sides(session, first)
             || self
                 .holders
                 .get(&event)
                 .is_some_and(|holders| holders.iter().any(third))
+            || self.torn.iter().take(TORN).copied().any(may_be_third)
+    }
+
+    fn between(&self, one: u32, two: u32) -> Between {
+        let ends = |session: u32| self.ends.get(session as usize);
+        match (ends(one), ends(two)) {
+            (Some(one), Some(two)) if !std::ptr::eq(one, two) => between(one, two),
+            _ => Between::Nothing,
+        }
+    }
+
+    fn is_torn(&self, session: u32) -> bool {
+        self.torn.binary_search(&session).is_ok()
     }
 
     /// Whether what `session` had in common with another is the same on the two sides of a gateway.
@@ -237,14 +285,8 @@ impl<'a> Feeds<'a> {
         let Some(common) = self.common.get(&(session, first)) else {
             return false;
         };
-        let (Some(one), Some(two)) = (
-            self.ends.get(session as usize),
-            self.ends.get(first as usize),
-        ) else {
-            return false;
-        };
         let all = |session: u32| self.events.get(session as usize).copied().unwrap_or(0);
-        match between(one, two) {
+        match self.between(session, first) {
             Between::Nothing => false,
             // By two clocks the client may seem to have it before the gateway.
             Between::Gateway => {
@@ -252,9 +294,12 @@ impl<'a> Feeds<'a> {
                 most(session) || common.at_once() && most(first)
             }
             Between::Unknown => {
-                common.at_once()
-                    && common.events >= ENOUGH
-                    && (common.events == all(session) || common.events == all(first))
+                let torn = self.is_torn(session) || self.is_torn(first);
+                let whole = |session: u32| {
+                    let missing = all(session).saturating_sub(common.events);
+                    missing == 0 || torn && missing * 2 <= all(session)
+                };
+                common.at_once() && common.events >= ENOUGH && (whole(session) || whole(first))
             }
         }
     }
