@@ -552,8 +552,8 @@ fn names_sessions_by_client(talk: &Talk) -> bool {
 fn elsewhere(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V4(ip) => {
-            let [_, b, c, d] = ip.octets();
-            Ipv4Addr::new(192, b, c, d).into()
+            let [a, b, c, d] = ip.octets();
+            Ipv4Addr::new(a ^ 0x40, b, c, d).into()
         }
         IpAddr::V6(ip) => {
             let mut octets = ip.octets();

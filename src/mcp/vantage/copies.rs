@@ -44,7 +44,7 @@ fn again(exchanges: &[Exchange], matched: &mut Matched) {
     let mut known: HashMap<Bytes, u32, RandomState> = HashMap::default();
     for (index, exchange) in exchanges.iter().enumerate() {
         let number = number_of(index);
-        let ([Some(_), Some(_)], Some(ends)) = (exchange.sequences, ends(exchange)) else {
+        let ([Some(_), _], Some(ends)) = (exchange.sequences, ends(exchange)) else {
             continue;
         };
         if !matched.is_root(number) {
