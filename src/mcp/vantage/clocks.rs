@@ -44,7 +44,7 @@ impl Clocks {
     }
 }
 
-/// Finds inputs whose clocks are further apart than [`FEW`], and puts the times of their exchanges on one:
+/// Finds inputs whose clocks are further apart than 250 ms, and puts the times of their exchanges on one:
 /// that of packets before that of a HAR, then the one that is behind the others.
 pub fn align(exchanges: &mut [Exchange]) -> Clocks {
     let clocks = Clocks {
