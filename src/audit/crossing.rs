@@ -7,6 +7,7 @@
 //! one other session did, and gets a payload that nobody but that one had.
 
 use super::{
+    gateway::Feeds,
     id::{Class, Parts},
     ledger::is_comparable,
 };
@@ -40,6 +41,8 @@ pub struct Crossings<'a> {
     lent: BTreeMap<u32, HashSet<PayloadHash, RandomState>>,
     /// The sessions' ids, by index.
     names: HashMap<u32, SessionId, RandomState>,
+    /// What came over gateways.
+    feeds: Option<&'a Feeds<'a>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -62,8 +65,16 @@ impl<'a> Crossings<'a> {
     /// Learns from all sessions of one service, given with their indices; `whole` when no connection of
     /// the service has a hole or a lost head.
     #[must_use]
-    pub fn learn(sessions: &[(u32, &Session)], exchanges: &'a [Exchange], whole: bool) -> Self {
-        let mut crossings = Self::default();
+    pub fn learn(
+        sessions: &[(u32, &Session)],
+        exchanges: &'a [Exchange],
+        whole: bool,
+        feeds: &'a Feeds<'a>,
+    ) -> Self {
+        let mut crossings = Self {
+            feeds: Some(feeds),
+            ..Self::default()
+        };
         if sessions.len() < 2 {
             return crossings;
         }
@@ -115,7 +126,8 @@ impl<'a> Crossings<'a> {
         crossings
     }
 
-    /// The first event of an answer that was another session's before, proven by its id.
+    /// The first event of an answer that was another session's before, proven by its id, and that no gateway
+    /// passed on.
     #[must_use]
     pub fn find(&self, session: u32, number: u32, exchange: &Exchange) -> Option<Crossing> {
         if self.first.is_empty() {
@@ -139,7 +151,12 @@ impl<'a> Crossings<'a> {
             let proven = is_unique(id, name, is_for_all(event))
                 || self.one_counter(number)
                 || lent().is_some();
-            proven.then(|| Crossing {
+            let fed = || {
+                let event = ((id, event.hash), is_for_all(event));
+                let feeds = self.feeds?;
+                Some(feeds.explain(event, first.session, session))
+            };
+            (proven && fed() != Some(true)).then(|| Crossing {
                 id: id.to_owned(),
                 session: name.clone(),
             })
@@ -283,7 +300,7 @@ fn own<K: Eq + Hash>(owners: &mut Owners<K>, what: &K, session: u32, time: Times
 }
 
 /// Events with an id and a payload that can be compared.
-fn identified<'a>(
+pub(super) fn identified<'a>(
     session: &Session,
     exchanges: &'a [Exchange],
 ) -> impl Iterator<Item = (u32, &'a Event, &'a str)> {

@@ -6,6 +6,7 @@ pub mod backend;
 pub mod between;
 mod cost;
 pub mod crossing;
+pub mod gateway;
 pub mod id;
 pub mod judge;
 pub mod ledger;
@@ -33,6 +34,7 @@ use crate::model::{
 use backend::Backends;
 use between::{Between, Run};
 use crossing::Crossings;
+use gateway::Feeds;
 use order::Orders;
 pub use owed::{Gaps, Spans};
 use rayon::prelude::*;
@@ -75,9 +77,12 @@ pub fn audit(
             members.push((index, session));
         }
     }
+    let feeds = Feeds::learn(&grouping.sessions, exchanges);
     let crossings: Vec<Crossings<'_>> = (0..)
         .zip(&members)
-        .map(|(service, members)| Crossings::learn(members, exchanges, services.is_whole(service)))
+        .map(|(service, members)| {
+            Crossings::learn(members, exchanges, services.is_whole(service), &feeds)
+        })
         .collect();
     let (none, no_crossings) = (Backends::default(), Crossings::default());
     let whole: Vec<bool> = (0..)

@@ -13,7 +13,7 @@ use super::{
     owed::{self, Gaps},
     refusal::{self, Neighbours},
     row,
-    sighting::Scope,
+    sighting::{Scope, Seen},
     survey::Survey,
 };
 use crate::model::{
@@ -67,6 +67,8 @@ pub(super) struct Walk<'r, 'a> {
     latest: u32,
     /// When each incarnation after the first began.
     began: Vec<Timestamp>,
+    /// Since when another life of the session may have begun unseen.
+    perhaps_anew: Option<Timestamp>,
     nonces: BTreeMap<u32, &'a str>,
     gone: bool,
     /// Whether anything of it succeeded yet.
@@ -94,6 +96,7 @@ impl<'r, 'a> Walk<'r, 'a> {
             survey: Survey::of(room.session, room.exchanges, room.window, &room.gaps),
             latest: 1,
             began: Vec::new(),
+            perhaps_anew: None,
             nonces: BTreeMap::new(),
             gone: false,
             served: false,
@@ -134,6 +137,9 @@ impl<'r, 'a> Walk<'r, 'a> {
             };
             if self.room.between.begins_anew(self.room.index, number) {
                 self.begin_incarnation(exchange.time());
+            }
+            if self.room.between.may_begin_anew(self.room.index, number) {
+                self.perhaps_anew = Some(exchange.time());
             }
             let segment = segments.get(&number).copied();
             match resumes.get(&number) {
@@ -226,6 +232,7 @@ impl<'r, 'a> Walk<'r, 'a> {
                 && self.ledger.seen(id).is_some_and(|seen| {
                     seen.within(Scope::incarnation(self.latest)).any(|seen| {
                         seen.time < event.time
+                            && self.are_of_one_life(seen, event)
                             && differs(seen, event)
                             && !self.ledger.apart(seen.backend, backend)
                     })
@@ -257,7 +264,11 @@ impl<'r, 'a> Walk<'r, 'a> {
     }
 
     fn enter(&mut self, segment: u32, exchange: &'a Exchange, incarnation: u32) {
-        let reused = self.ledger.add(segment, incarnation);
+        let mut reused = self.ledger.add(segment, incarnation);
+        reused.retain(|&index| {
+            let event = exchange.events.get(index as usize);
+            event.is_some_and(|event| self.is_reuse(exchange, event, incarnation))
+        });
         let Some(first) = reused
             .first()
             .and_then(|&index| exchange.events.get(index as usize))
@@ -284,6 +295,21 @@ impl<'r, 'a> Walk<'r, 'a> {
             },
             ..reuse
         });
+    }
+
+    /// Whether an id came with another payload, and no other life of the session may have begun unseen since.
+    fn is_reuse(&self, exchange: &Exchange, event: &Event, incarnation: u32) -> bool {
+        let id = event.id.map(|id| exchange.text(id));
+        let seen = id.and_then(|id| self.ledger.seen(id));
+        seen.is_some_and(|seen| {
+            seen.within(Scope::incarnation(incarnation))
+                .any(|seen| differs(seen, event) && self.are_of_one_life(seen, event))
+        })
+    }
+
+    fn are_of_one_life(&self, seen: &Seen, event: &Event) -> bool {
+        let torn = || self.room.gaps.torn_between(seen.time, event.time);
+        self.perhaps_anew.is_none_or(|since| seen.time >= since) && !torn()
     }
 
     fn reuse(&self, exchange: &Exchange, event: &Event, id: String, new_log: bool) -> Reuse {

@@ -2,7 +2,7 @@
 
 use super::time::{Span, Timestamp};
 use std::{
-    collections::{BTreeMap, btree_map::Entry},
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
     fmt,
     net::{IpAddr, SocketAddr},
     sync::Arc,
@@ -103,7 +103,22 @@ impl ServerFacts {
         self.torn.merge(other.torn);
         self.blanks.merge(other.blanks);
     }
+
+    /// Takes what is missing as missing by other clocks as well, which are ahead by these spans: of what is
+    /// not in the capture it is not known which input lacks it.
+    pub fn put_back(&mut self, spans: &BTreeSet<Span>) {
+        self.blanks.put_back(spans);
+        self.torn.put_back(spans);
+    }
 }
+
+/// A time by a clock that is ahead by a span, as one that is right tells it.
+fn put_back(time: Timestamp, ahead: Span) -> Timestamp {
+    time.plus(Span::from_nanos(ahead.nanos().saturating_neg()))
+}
+
+/// Clocks by which what is missing is told again; with more, it may be missing anywhere.
+const CLOCKS: usize = 4;
 
 /// A time in which a request and its response may both be missing from a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -150,6 +165,19 @@ impl Blanks {
     #[must_use]
     pub const fn are_more(&self) -> bool {
         self.more
+    }
+
+    fn put_back(&mut self, spans: &BTreeSet<Span>) {
+        self.more |= spans.len() > CLOCKS && !self.all.is_empty();
+        let known = self.all.len();
+        for &ahead in spans.iter().take(CLOCKS) {
+            self.all.extend_from_within(..known);
+            for blank in self.all.iter_mut().rev().take(known) {
+                blank.from = put_back(blank.from, ahead);
+                blank.until = put_back(blank.until, ahead);
+            }
+        }
+        self.all.sort_unstable();
     }
 
     fn merge(&mut self, other: Self) {
@@ -229,6 +257,17 @@ impl TornConnections {
     #[must_use]
     pub const fn may_be_any(&self) -> bool {
         self.any
+    }
+
+    fn put_back(&mut self, spans: &BTreeSet<Span>) {
+        self.any |= spans.len() > CLOCKS && !self.ends.is_empty();
+        for (from, until) in self.ends.values_mut() {
+            let (first, last) = (*from, *until);
+            for &ahead in spans.iter().take(CLOCKS) {
+                *from = put_back(first, ahead).min(*from);
+                *until = put_back(last, ahead).max(*until);
+            }
+        }
     }
 
     fn merge(&mut self, other: Self) {

@@ -54,10 +54,12 @@ fn keep_blanks(
 }
 
 /// When each input was captured.
-fn coverage(inputs: &[Input], exchanges: &[Exchange]) -> Coverage {
+fn coverage(inputs: &[Input], exchanges: &[Exchange], clocks: &mcp::vantage::Clocks) -> Coverage {
     let times = (0..).zip(inputs).filter_map(|(number, input)| {
         let first = input.first_time?;
-        Some((InputId(number), first, input.last_time.unwrap_or(first)))
+        let last = input.last_time.unwrap_or(first);
+        let of_run = |time| clocks.of_run(InputId(number), time);
+        Some((InputId(number), of_run(first), of_run(last)))
     });
     Coverage::of(times, exchanges)
 }
@@ -73,11 +75,13 @@ pub(super) fn conclude(harvest: Harvest, options: &Options) -> Analysis {
         mut servers,
     } = harvest;
     exchanges.retain(|exchange| is_wanted(exchange, options));
+    let clocks = mcp::vantage::align(&mut exchanges);
+    servers.put_back(&clocks.spans());
     for exchange in &exchanges {
         window.include(exchange.time());
         window.include(exchange.end.time);
     }
-    let coverage = coverage(&inputs, &exchanges);
+    let coverage = coverage(&inputs, &exchanges, &clocks);
     let mut ends: BTreeMap<BTreeSet<InputId>, Option<Timestamp>> = BTreeMap::new();
     for exchange in &mut exchanges {
         if exchange.end.cause == EndCause::CaptureEnd {

@@ -94,6 +94,8 @@ pub struct Between<'a> {
 struct Beside {
     /// Initializes that issued the id once more and began another life of it.
     again: Vec<u32>,
+    /// Exchanges at which another life of it may begin unseen.
+    unseen: Vec<u32>,
     reissued: Option<(u32, Reissued)>,
     adopted: Option<(u32, Adopted)>,
     shared: Option<(u32, Shared)>,
@@ -105,6 +107,7 @@ impl<'a> Between<'a> {
     #[must_use]
     pub fn learn(run: Run<'a>) -> Self {
         let sessions = &run.grouping.sessions;
+        let unanswered = reissued::Unanswered::of(run.exchanges);
         let adoptions = adopted::Adoptions::of(run);
         let mut beside: Vec<Beside> = sessions
             .par_iter()
@@ -113,6 +116,7 @@ impl<'a> Between<'a> {
                 let (again, reissued) = reissued::look(session, run.exchanges);
                 Beside {
                     again,
+                    unseen: reissued::unseen(session, run.exchanges, &unanswered),
                     reissued,
                     adopted: adoptions.look(index, session),
                     ..Beside::default()
@@ -142,6 +146,14 @@ impl<'a> Between<'a> {
         self.sessions
             .get(session as usize)
             .is_some_and(|beside| beside.again.binary_search(&exchange).is_ok())
+    }
+
+    /// Whether another life of a session's id may begin with an exchange, and the capture does not show it.
+    #[must_use]
+    pub fn may_begin_anew(&self, session: u32, exchange: u32) -> bool {
+        self.sessions
+            .get(session as usize)
+            .is_some_and(|beside| beside.unseen.binary_search(&exchange).is_ok())
     }
 
     /// Enters what concerns a session into its case. `incarnation_at` tells which life of the id it

@@ -1,18 +1,25 @@
 //! Session ids that initialize responses issue more than once (docs/findings.md,
 //! `session-id-reissued`).
 //!
-//! The same initialize seen at two places is one. A client that got no answer asks again; a server
+//! The same initialize seen at two places is one, by whatever clocks. A client that got no answer asks again; a server
 //! that knows the request again may say the same id: nobody held that id yet, so nobody meets another
 //! under it. That is what a second initialize of the same client with the same call is taken for as
 //! long as nothing was asked under the id.
+//!
+//! An initialize that issues an id which is in use begins another life of it as well, also where the first is
+//! not in the capture; that accuses nobody.
 
-use super::{Client, same::may_be_one};
+use super::{
+    Client,
+    same::{may_be_of_two_clocks, may_be_one},
+};
 use crate::model::{
     case::{Reissue, Reissued, Site},
-    exchange::{Answer, Exchange},
+    exchange::{Answer, ConnectionId, Exchange, Part},
     message::{MessageKind, PayloadHash},
     session::Session,
 };
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The initializes that issue the id of a session again, and the evidence with the exchange that it
 /// stands at.
@@ -26,13 +33,21 @@ pub(super) fn look(
         return (again, found);
     };
     let exchange = |number: u32| exchanges.get(number as usize);
+    if exchange(first).is_some_and(|issued| is_in_use(session, first, issued, exchanges)) {
+        again.push(first);
+    }
     let mut last = first;
+    let mut known = vec![first];
     for &number in rest {
         let (Some(before), Some(now)) = (exchange(last), exchange(number)) else {
             continue;
         };
-        if may_be_one(before, now) {
+        let mut seen = known.iter().filter_map(|&number| exchange(number));
+        if may_be_one(before, now) || seen.any(|seen| may_be_of_two_clocks(seen, now)) {
             continue;
+        }
+        if known.len() < COMPARED {
+            known.push(number);
         }
         let between = std::mem::replace(&mut last, number);
         let asked = asked_between(session, between, number);
@@ -82,6 +97,79 @@ pub(super) fn look(
         }
     }
     (again, found)
+}
+
+/// Initializes of one id that another input may show again.
+const COMPARED: usize = 16;
+
+/// Whether the id of a session was in use before the first initialize that is known to issue it: an earlier
+/// one is not in the capture.
+fn is_in_use(session: &Session, first: u32, issued: &Exchange, exchanges: &[Exchange]) -> bool {
+    let before = session
+        .exchanges
+        .iter()
+        .take_while(|&&number| number < first);
+    before
+        .filter_map(|&number| exchanges.get(number as usize))
+        .any(|exchange| {
+            let asked = exchange.request.as_ref();
+            let named = asked.and_then(|request| request.session_id.as_ref());
+            let answered = exchange.response.as_ref();
+            let given = answered.and_then(|response| response.session_id.as_ref());
+            named.or(given) == Some(&session.id)
+                && !exchange.is_initialize()
+                && exchange.answer() == Answer::Success
+                && exchange.place.input == issued.place.input
+                && answered.is_some_and(|response| response.time < issued.time())
+        })
+}
+
+/// Where another life of a session's id may begin unseen: an initialize was answered of which the request is
+/// missing, or a connection of its first asked to initialize and the answer is missing.
+pub(super) fn unseen(
+    session: &Session,
+    exchanges: &[Exchange],
+    unanswered: &Unanswered,
+) -> Vec<u32> {
+    let mut connections: BTreeSet<ConnectionId> = BTreeSet::new();
+    let mut found = Vec::new();
+    for &number in &session.exchanges {
+        let Some(exchange) = exchanges.get(number as usize) else {
+            continue;
+        };
+        let answers = exchange.request.is_none()
+            && exchange
+                .response
+                .as_ref()
+                .is_some_and(|response| response.protocol_version.is_some());
+        let mut begins = || {
+            let connection = exchange.connection?;
+            let asked = *unanswered.0.get(&connection)?;
+            Some(asked < number && connections.insert(connection))
+        };
+        if answers || begins() == Some(true) {
+            found.push(number);
+        }
+    }
+    found
+}
+
+/// Initializes whose answer is missing, the first of each connection.
+#[derive(Debug, Default)]
+pub(super) struct Unanswered(BTreeMap<ConnectionId, u32>);
+
+impl Unanswered {
+    pub(super) fn of(exchanges: &[Exchange]) -> Self {
+        let mut unanswered = Self::default();
+        for (number, exchange) in (0..).zip(exchanges) {
+            let missing = exchange.is_initialize()
+                && (exchange.response.is_none() || exchange.has_hole(Part::ResponseHead));
+            if let Some(connection) = exchange.connection.filter(|_| missing) {
+                unanswered.0.entry(connection).or_insert(number);
+            }
+        }
+        unanswered
+    }
 }
 
 /// The exchanges of a session between two of its exchanges.

@@ -3,8 +3,10 @@
 //! must not pass for two exchanges here.
 
 use crate::model::{
+    coverage::inputs_of,
     exchange::{Exchange, Request},
-    message::Message,
+    flow::Endpoint,
+    message::{Message, PayloadHash},
     time::{Span, Timestamp},
 };
 
@@ -21,6 +23,45 @@ const CLOCKS: Span = Span::from_secs(1);
 pub(super) fn may_be_one(a: &Exchange, b: &Exchange) -> bool {
     let one_connection = a.connection.is_some() && a.connection == b.connection;
     !one_connection && alike(a, b) && (lies_within(a, b) || lies_within(b, a))
+}
+
+/// Whether two exchanges may be one that two inputs show by clocks which differ by any time: they say the same
+/// in all that is known of both, no input shows both, and they are not asked by one client of one server over
+/// two connections.
+#[must_use]
+pub(super) fn may_be_of_two_clocks(a: &Exchange, b: &Exchange) -> bool {
+    let known = is_known(a) && is_known(b);
+    known && !inputs_of(a).any(|input| inputs_of(b).any(|other| input == other)) && {
+        let asked = |exchange: &Exchange| exchange.request.as_ref()?.session_id.clone();
+        asked(a) == asked(b) && alike(a, b) && answers_are_alike(a, b) && !are_two(a, b)
+    }
+}
+
+fn answers_are_alike(a: &Exchange, b: &Exchange) -> bool {
+    let said = |exchange: &Exchange| -> Vec<PayloadHash> {
+        let body = exchange.response.iter().flat_map(|r| &r.messages);
+        body.map(|message| message.hash)
+            .chain(exchange.events.iter().map(|event| event.hash))
+            .collect()
+    };
+    let (one, two) = (said(a), said(b));
+    one.is_empty() || two.is_empty() || one == two
+}
+
+fn are_two(a: &Exchange, b: &Exchange) -> bool {
+    let ends = |exchange: &Exchange| match (&exchange.client, &exchange.server) {
+        (Some(Endpoint::Address(client)), Some(server)) => Some((*client, server.clone())),
+        _ => None,
+    };
+    let same_bytes = a.sequences.iter().zip(b.sequences).all(|pair| match pair {
+        (Some(one), Some(two)) => *one == two,
+        _ => true,
+    });
+    ends(a)
+        .zip(ends(b))
+        .is_some_and(|((client, server), (other, same))| {
+            client.ip() == other.ip() && server == same && !(client == other && same_bytes)
+        })
 }
 
 /// Whether the request of an exchange is known to its end.

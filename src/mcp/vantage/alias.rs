@@ -286,10 +286,9 @@ impl<'a> Room<'a> {
             .iter()
             .filter_map(|&(outer, _)| Some(ends(self.at(outer)?)?.1))
             .collect();
-        if !alone
-            .iter()
-            .all(|&number| self.is_excused(number, &front, torn) && !self.is_anyones(number, asked))
-        {
+        if !alone.iter().all(|&number| {
+            self.is_excused(number, &front, torn) && !self.is_anyones(number, alias.inner, asked)
+        }) {
             return None;
         }
         let first = pairs.first().and_then(|&(outer, _)| self.at(outer))?;
@@ -320,12 +319,36 @@ impl<'a> Room<'a> {
             .any(|times| times.range(from..=to).next().is_some())
     }
 
-    /// Whether an inner exchange may be a side of what some session asked.
-    fn is_anyones(&self, number: u32, asked: &Asked<'_>) -> bool {
-        self.at(number)
+    /// Whether an inner exchange may be a side of what some session asked, and no other session has inner
+    /// exchanges for all that it may be a side of.
+    fn is_anyones(&self, number: u32, session: u32, asked: &Asked<'_>) -> bool {
+        let Some((exchange, list)) = self
+            .at(number)
             .and_then(|exchange| Some((exchange, asked.by_any.get(&self.key(exchange)?)?)))
-            .and_then(|(exchange, list)| self.outer_in(list, &BTreeSet::new(), (number, exchange)))
-            .is_some()
+        else {
+            return false;
+        };
+        let place = list.partition_point(|&other| other < number);
+        let near = || list.iter().skip(place.saturating_sub(CANDIDATES));
+        let near = || near().take(2 * CANDIDATES).copied();
+        let may_be = |outer: u32, (inner, exchange): (u32, &Exchange)| {
+            outer != inner
+                && self
+                    .at(outer)
+                    .is_some_and(|one| self.fits((outer, one), (inner, exchange)))
+        };
+        let outers: Vec<u32> = near()
+            .filter(|&outer| may_be(outer, (number, exchange)))
+            .collect();
+        let others = near().filter(|&other| {
+            let own = self.session(other);
+            let theirs = self.at(other).filter(|_| own != Some(session));
+            theirs.is_some_and(|exchange| {
+                let mut outers = outers.iter();
+                outers.any(|&outer| self.session(outer) != own && may_be(outer, (other, exchange)))
+            })
+        });
+        outers.len() > others.count()
     }
 
     /// Which of the outer exchanges `inner` is a side of: the latest that fits.

@@ -1,5 +1,5 @@
-//! What shows an exchange again and cannot be told by two whole requests in packets: a HAR entry of
-//! what packets show as well, the same entry in two HARs, an answer whose request is missing on one
+//! What shows an exchange again and cannot be told by two whole requests in packets: the same packets by
+//! another clock, a HAR entry of what packets show as well, the same entry in two HARs, an answer whose request is missing on one
 //! side, and a proxy's attempts where the client's own request is missing.
 
 use super::{
@@ -24,10 +24,47 @@ use std::{
 
 /// Adds what `matched` cannot know from two whole requests in packets.
 pub(super) fn find(grouping: &Grouping, exchanges: &[Exchange], matched: &mut Matched) {
+    again(exchanges, matched);
     hars(grouping, exchanges, matched);
     translated(exchanges, matched);
     torn(grouping, exchanges, matched);
     attempts(grouping, exchanges, matched);
+}
+
+// --- the same packets by another clock ------------------------------------------------------------
+
+/// Takes the same bytes between the same ends for one exchange where two inputs show them: packets that
+/// another capture point saw by a clock so far off that the connection seemed to be another one.
+fn again(exchanges: &[Exchange], matched: &mut Matched) {
+    type Bytes = ((SocketAddr, SocketAddr), [Option<u32>; 2]);
+    let fullness = |exchange: &Exchange| {
+        let known = (exchange.request.is_some(), exchange.response.is_some());
+        (known, Reverse(exchange.holes.len()), exchange.events.len())
+    };
+    let mut known: HashMap<Bytes, u32, RandomState> = HashMap::default();
+    for (index, exchange) in exchanges.iter().enumerate() {
+        let number = number_of(index);
+        let ([Some(_), _], Some(ends)) = (exchange.sequences, ends(exchange)) else {
+            continue;
+        };
+        if !matched.is_root(number) {
+            continue;
+        }
+        let slot = known.entry((ends, exchange.sequences)).or_insert(number);
+        let Some(other) = exchanges.get(*slot as usize) else {
+            continue;
+        };
+        let one = other.place.input != exchange.place.input
+            && Likeness::of(other) == Likeness::of(exchange)
+            && are_alike(other, exchange);
+        if !one {
+            *slot = number;
+        } else if fullness(exchange) > fullness(other) {
+            matched.copy(number, std::mem::replace(slot, number));
+        } else {
+            matched.copy(*slot, number);
+        }
+    }
 }
 
 // --- HARs -----------------------------------------------------------------------------------------
@@ -125,7 +162,7 @@ fn nearest(
 
 /// Whether two records may be of one answer: the same status, and the same first message where both
 /// have one. Ids are not compared: a HAR has them as a browser keeps them.
-fn are_alike(one: &Exchange, two: &Exchange) -> bool {
+pub(super) fn are_alike(one: &Exchange, two: &Exchange) -> bool {
     let differ = |a: Option<u16>, b: Option<u16>| a.is_some() && b.is_some() && a != b;
     let (first, other) = (said(one).next(), said(two).next());
     !differ(one.status(), two.status()) && (first.is_none() || other.is_none() || first == other)

@@ -9,10 +9,11 @@
 //!   missing on one side;
 //! - `alias`: of a gateway that keeps session ids of its own, by the whole of two sessions.
 //!
-//! `fold` takes out what is not judged and joins sessions, `backend` names processes.
+//! `clocks` puts inputs on one clock before all that, `fold` takes out what is not judged and joins sessions, `backend` names processes.
 
 mod alias;
 mod backend;
+mod clocks;
 mod copies;
 mod fold;
 mod likeness;
@@ -20,6 +21,7 @@ mod road;
 mod sides;
 
 use crate::model::{exchange::Exchange, session::Grouping};
+pub use clocks::{Clocks, align};
 
 /// Matches exchanges, takes the other sides out of their sessions, joins sessions that are sides of
 /// one, and names backends. `exchanges` are in order of time.

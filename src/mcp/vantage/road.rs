@@ -89,7 +89,7 @@ pub(super) fn ends(exchange: &Exchange) -> Option<(SocketAddr, SocketAddr)> {
 
 /// Whether two records are of the same bytes: their sequence numbers are equal where both are known.
 /// `None` when none are.
-fn same_bytes(one: &Exchange, two: &Exchange) -> Option<bool> {
+pub(super) fn same_bytes(one: &Exchange, two: &Exchange) -> Option<bool> {
     let mut same = None;
     for (one, two) in one.sequences.iter().zip(two.sequences) {
         if let (Some(one), Some(two)) = (*one, two) {
