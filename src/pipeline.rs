@@ -156,7 +156,12 @@ fn gather(options: &Options, progress: &Progress) -> Harvest {
                 ..har.row
             };
         }
-        harvest.exchanges.extend(har.exchanges);
+        // The first is taken as it is: a large HAR is not held twice.
+        if harvest.exchanges.is_empty() {
+            harvest.exchanges = har.exchanges;
+        } else {
+            harvest.exchanges.extend(har.exchanges);
+        }
         harvest.anomalies.merge(har.anomalies);
     }
     harvest
@@ -244,7 +249,7 @@ fn read_har(
     let summary = input::har::read(&mut *text, limits, input, &mut anomalies, &mut |entry| {
         har.add(&entry, settings);
     });
-    har.finish(settings);
+    har.finish(summary.as_ref().ok(), settings);
     har.anomalies.merge(anomalies);
     match summary {
         Ok(summary) => {

@@ -87,14 +87,6 @@ pub struct HarFacts {
     pub omits_open: bool,
 }
 
-impl HarFacts {
-    /// Responses whose body is not in the file, or cannot be read.
-    #[must_use]
-    pub const fn without_body(&self) -> u64 {
-        self.responses.saturating_sub(self.bodies)
-    }
-}
-
 /// What a HAR tells of a response body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BodyState {

@@ -4,7 +4,7 @@
 use super::draft::{Asked, Draft, Head, Settings};
 use crate::{
     anomaly::{Anomalies, Kind},
-    input::har::{is_masked_event_id, is_masked_id},
+    input::har::{Summary, is_masked_event_id, is_masked_id},
     model::{
         analysis::Input,
         exchange::{End, EndCause, Exchange, Hole, HttpVersion, Media, Part, Scheme, Source},
@@ -20,6 +20,7 @@ use crate::{
 use foldhash::{HashSet, HashSetExt};
 use std::{
     collections::{BTreeMap, BTreeSet},
+    hash::Hash,
     net::SocketAddr,
     sync::Arc,
 };
@@ -35,6 +36,9 @@ pub(super) struct Har {
     pub(super) anomalies: Anomalies,
     /// Values of headers that hold credentials. One that is a session id as well is neither.
     credentials: HashSet<String>,
+    /// Names that many entries repeat, kept once.
+    names: HashSet<Arc<str>>,
+    sessions: HashSet<SessionId>,
 }
 
 impl Har {
@@ -47,6 +51,8 @@ impl Har {
             facts: HarFacts::default(),
             anomalies: Anomalies::default(),
             credentials: HashSet::new(),
+            names: HashSet::new(),
+            sessions: HashSet::new(),
         }
     }
 
@@ -87,8 +93,24 @@ impl Har {
         }
         self.mask_events(&mut exchange);
         self.count(entry, &exchange);
+        self.compact(&mut exchange);
         self.exchanges.push(exchange);
         self.hashes.push(entry.request_hash);
+    }
+
+    /// Takes no more memory for an exchange than it needs: a large HAR has hundreds of thousands.
+    fn compact(&mut self, exchange: &mut Exchange) {
+        exchange.holes.shrink_to_fit();
+        if let Some(request) = &mut exchange.request {
+            request.messages.shrink_to_fit();
+            share(&mut self.names, &mut request.user_agent);
+            share(&mut self.sessions, &mut request.session_id);
+        }
+        if let Some(response) = &mut exchange.response {
+            response.messages.shrink_to_fit();
+            response.named.shrink_to_fit();
+            share(&mut self.sessions, &mut response.session_id);
+        }
     }
 
     /// Takes note that the session of an exchange was written over. Where nothing else names it, it
@@ -173,9 +195,46 @@ impl Har {
     }
 
     /// Looks at the file as a whole, once it has been read.
-    pub(super) fn finish(&mut self, settings: &Settings) {
+    pub(super) fn finish(&mut self, summary: Option<&Summary>, settings: &Settings) {
         self.hide_constants(settings);
+        if let Some(end) = summary
+            .filter(|one| one.omits_open)
+            .and_then(|one| one.last_time)
+        {
+            self.leave_open(end);
+        }
         self.credentials = HashSet::new();
+        self.names = HashSet::new();
+        self.sessions = HashSet::new();
+    }
+
+    /// Where a stream that is open at the export is not in the file, what a session's GETs brought is
+    /// not known from its last one on.
+    fn leave_open(&mut self, end: Timestamp) {
+        let mut last: BTreeMap<SessionId, (Timestamp, usize)> = BTreeMap::new();
+        for (index, exchange) in self.exchanges.iter().enumerate() {
+            let (asked, given) = ids(exchange);
+            let Some(id) = asked.or(given).filter(|_| exchange.method() == "GET") else {
+                continue;
+            };
+            let place = (exchange.time(), index);
+            match last.get_mut(id) {
+                Some(known) => *known = place.max(*known),
+                None => {
+                    last.insert(id.clone(), place);
+                }
+            }
+        }
+        for (_, index) in last.into_values() {
+            if let Some(exchange) = self.exchanges.get_mut(index) {
+                exchange.holes.push(Hole {
+                    part: Part::ResponseBody,
+                    bytes: 0,
+                    time: end.max(exchange.end.time),
+                    after_events: u32::try_from(exchange.events.len()).unwrap_or(u32::MAX),
+                });
+            }
+        }
     }
 
     /// Hides session ids that are one text for all: what stands in place of a credential as well, and
@@ -197,15 +256,21 @@ impl Har {
                 .request
                 .as_ref()
                 .map_or("", |request| &*request.host);
-            let (start, end) = (exchange.time(), exchange.end.time);
             let known = issued.entry(id).or_default();
-            let apart = known
-                .iter()
-                .any(|&(other, from, to)| other != host && (start > to || end < from));
-            if apart {
+            if known.len() < ISSUED {
+                known.push((host, exchange.time(), exchange.end.time));
+            }
+        }
+        for (id, times) in issued {
+            let lone = |&&(host, start, end): &&(&str, Timestamp, Timestamp)| {
+                let beside = |&(other, from, to): &(&str, Timestamp, Timestamp)| {
+                    other != host && start <= to && from <= end
+                };
+                !times.iter().any(beside)
+            };
+            let hosts: BTreeSet<&str> = times.iter().filter(lone).map(|(host, ..)| *host).collect();
+            if hosts.len() > 1 {
                 constants.insert(id.clone());
-            } else if known.len() < ISSUED {
-                known.push((host, start, end));
             }
         }
         if constants.is_empty() {
@@ -230,6 +295,16 @@ impl Har {
             }
         }
         self.exchanges = exchanges;
+    }
+}
+
+/// Takes an equal value that is known in place of `value`.
+fn share<T: Clone + Eq + Hash>(known: &mut HashSet<T>, value: &mut Option<T>) {
+    let Some(new) = value else { return };
+    if let Some(same) = known.get(new) {
+        *new = same.clone();
+    } else if known.len() < SHARED {
+        known.insert(new.clone());
     }
 }
 
@@ -678,6 +753,9 @@ const CREDENTIAL: [&str; 4] = [
 
 /// Values of such headers that are remembered of one file.
 const CREDENTIALS: usize = 4096;
+
+/// Names of a kind that are kept once.
+const SHARED: usize = 4096;
 
 /// Times one id was issued that are compared.
 const ISSUED: usize = 16;

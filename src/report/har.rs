@@ -7,6 +7,7 @@ use super::{
 };
 use crate::model::{
     analysis::{Analysis, Input},
+    exchange::{Exchange, Media, Source},
     har::HarFacts,
 };
 
@@ -132,9 +133,14 @@ pub(super) fn unread(analysis: &Analysis) -> Vec<String> {
     lines
 }
 
-/// Responses of all HARs whose body is not there, or not readable.
+/// Responses whose body no HAR has, or none that can be read.
 pub(super) fn without_body(analysis: &Analysis) -> u64 {
-    sum(analysis, HarFacts::without_body)
+    let lacks = |exchange: &&Exchange| {
+        let media = exchange.response.as_ref().map(|response| response.media);
+        matches!(exchange.source, Source::Har { bodies: false, .. })
+            && matches!(media, Some(Media::EventStream | Media::Json))
+    };
+    analysis.exchanges.iter().filter(lacks).count() as u64
 }
 
 /// Entries and events of all HARs whose ids were redacted.

@@ -420,6 +420,31 @@ fn safari_leaves_out_what_is_open() {
     tells_all(&analysis);
     assert!(facts(&analysis).omits_open);
     assert!(summary(&analysis).contains("streams open at its export are not in it"));
+    // A resume brings nothing and ends, and the client asks on: what came on the next one, which is
+    // open, is not in the file. Elsewhere the result is lost.
+    let lost = |producer: &Producer| {
+        let mut entries = producer.entries();
+        entries[2]["response"]["content"] = whole(STREAM, ": bye\n\n");
+        let mut later = entries[0].clone();
+        later["startedDateTime"] = json!(millis(22_000));
+        later["request"]["headers"]
+            .as_array_mut()
+            .unwrap()
+            .push(json!({"name": "Mcp-Session-Id", "value": SESSION}));
+        later["request"]["postData"]["text"] =
+            json!(json!({"jsonrpc": "2.0", "id": 5, "method": "ping"}).to_string());
+        later["response"]["content"]["text"] =
+            json!(json!({"jsonrpc": "2.0", "id": 5, "result": {}}).to_string());
+        entries.push(later);
+        let analysis = audit(&[producer.har(&entries).as_bytes()]);
+        let severe = analysis
+            .findings
+            .iter()
+            .any(|finding| finding.code == "result-lost");
+        (severe, analysis.resumes[0].verdict)
+    };
+    assert_eq!(lost(&BROWSER), (true, Verdict::Ignored));
+    assert_eq!(lost(&safari), (false, Verdict::Indeterminate));
 }
 
 #[test]
