@@ -449,7 +449,7 @@ pub(super) fn leave_out_copies(hars: &mut [Har]) {
 /// of them was not finished, or both say the same. A file alone holds no exchange twice that is
 /// finished in both.
 fn is_copy(one: &Exchange, two: &Exchange, one_file: bool) -> bool {
-    fn differ<T: PartialEq>(one: Option<T>, two: Option<T>) -> bool {
+    fn differ<T: PartialEq>(one: &Option<T>, two: &Option<T>) -> bool {
         one.is_some() && two.is_some() && one != two
     }
     let ((asked, given), (other_asked, other_given)) = (ids(one), ids(two));
@@ -457,10 +457,10 @@ fn is_copy(one: &Exchange, two: &Exchange, one_file: bool) -> bool {
         let request = exchange.request.as_ref();
         request.and_then(|request| request.last_event_id.clone())
     };
-    if differ(asked, other_asked)
-        || differ(given, other_given)
+    if differ(&asked, &other_asked)
+        || differ(&given, &other_given)
         || cursor(one) != cursor(two)
-        || differ(one.status(), two.status())
+        || differ(&one.status(), &two.status())
     {
         return false;
     }
@@ -488,7 +488,7 @@ fn is_copy(one: &Exchange, two: &Exchange, one_file: bool) -> bool {
         let hidden = one.message == MessageKind::Redacted || two.message == MessageKind::Redacted;
         hidden || one.hash == two.hash
     });
-    same && !differ(messages(one), messages(two))
+    same && !differ(&messages(one), &messages(two))
 }
 
 /// How much a record tells, in order of weight.

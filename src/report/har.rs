@@ -168,12 +168,12 @@ const MAKERS: usize = 3;
 mod tests {
     use super::*;
 
-    fn said(facts: HarFacts) -> String {
+    fn said(facts: &HarFacts) -> String {
         let input = Input {
             name: "a.har".to_owned(),
             ..Input::default()
         };
-        line(&input, &facts, false)
+        line(&input, facts, false)
     }
 
     #[test]
@@ -187,12 +187,12 @@ mod tests {
             ..HarFacts::default()
         };
         assert_eq!(
-            said(facts.clone()),
+            said(&facts),
             "by WebInspector 537.36; bodies: 7 of 9 responses; times of events: all of 4 event \
              streams; who closed: unknown"
         );
         assert_eq!(
-            said(HarFacts {
+            said(&HarFacts {
                 bodies: 0,
                 streams: 0,
                 omits_open: true,
@@ -209,7 +209,7 @@ mod tests {
             ..HarFacts::default()
         };
         assert_eq!(
-            said(made_up),
+            said(&made_up),
             "by an unnamed program; bodies: all of 1 response; times of events: none of 1 event \
              stream (1 made up and left out); who closed: unknown"
         );
@@ -219,7 +219,7 @@ mod tests {
             ..HarFacts::default()
         };
         assert_eq!(
-            said(messages),
+            said(&messages),
             "by a, b, c and 1 more; 2 entries of JSON-RPC without HTTP: there is no wire to judge"
         );
     }

@@ -113,7 +113,7 @@ impl Producer {
         asked: &[(&str, &str)],
         (status, mime): (i32, &str),
         given: &[(&str, &str)],
-        content: Value,
+        content: &Value,
     ) -> Value {
         let mut asked: Vec<(&str, &str)> = asked.to_vec();
         asked.push(("Accept", "application/json, text/event-stream"));
@@ -152,7 +152,7 @@ impl Producer {
                 &[],
                 (200, "application/json"),
                 &session,
-                (self.content)("application/json", &hello()),
+                &(self.content)("application/json", &hello()),
             ),
             self.entry(
                 1_000,
@@ -160,7 +160,7 @@ impl Producer {
                 &session,
                 (200, STREAM),
                 &session,
-                (self.content)(STREAM, &cut),
+                &(self.content)(STREAM, &cut),
             ),
             self.entry(
                 2_000,
@@ -168,7 +168,7 @@ impl Producer {
                 &[("Mcp-Session-Id", SESSION), ("Last-Event-ID", "2")],
                 (200, STREAM),
                 &session,
-                (self.content)(STREAM, &result("3", "ok")),
+                &(self.content)(STREAM, &result("3", "ok")),
             ),
         ]
     }
