@@ -72,6 +72,15 @@ pub enum Kind {
     SessionHeaderRepeated,
     /// `Last-Event-ID` on a method other than GET.
     CursorOnOtherMethod,
+    // HARs
+    /// A response body that a HAR does not have.
+    BodyNotRecorded,
+    /// A session id, cursor or event id that a sanitizer wrote over; it groups and compares nothing.
+    MaskedId,
+    /// Times of events that an exporter made up.
+    MadeUpTimes,
+    /// A HAR entry that is JSON-RPC without HTTP.
+    NoWire,
 }
 
 impl Kind {
@@ -109,6 +118,10 @@ impl Kind {
             Self::BodyLimit => "body-limit",
             Self::SessionHeaderRepeated => "session-header-repeated",
             Self::CursorOnOtherMethod => "cursor-on-other-method",
+            Self::BodyNotRecorded => "body-not-recorded",
+            Self::MaskedId => "masked-id",
+            Self::MadeUpTimes => "made-up-times",
+            Self::NoWire => "no-wire",
         }
     }
 
@@ -148,6 +161,14 @@ impl Kind {
             Self::BodyLimit => "a body or event larger than the limit",
             Self::SessionHeaderRepeated => "a session header with several different values",
             Self::CursorOnOtherMethod => "Last-Event-ID on a method other than GET",
+            Self::BodyNotRecorded => {
+                "a response whose body the HAR does not have: what came is not known"
+            }
+            Self::MaskedId => {
+                "a session id, cursor or event id that was redacted: it groups and compares nothing"
+            }
+            Self::MadeUpTimes => "events whose times an exporter made up; they were left out",
+            Self::NoWire => "a HAR entry made of JSON-RPC messages, without HTTP; not judged",
         }
     }
 }

@@ -15,13 +15,13 @@ use crate::{
     link,
     model::{
         analysis::{Analysis, Input},
-        exchange::Exchange,
         place::InputId,
         time::Span,
     },
 };
 use conclude::Harvest;
 use draft::Settings;
+use har::Har;
 use rayon::prelude::*;
 use std::sync::{
     Arc,
@@ -140,10 +140,11 @@ fn gather(options: &Options, progress: &Progress) -> Harvest {
         harvest.window = read.window;
         harvest.servers = read.servers;
     }
-    let read: Vec<HarRead> = har_inputs
+    let mut read: Vec<Har> = har_inputs
         .into_par_iter()
         .map(|(input, har)| read_har(input, har, &settings, &options.limits, progress))
         .collect();
+    har::leave_out_copies(&mut read);
     for har in read {
         if let Some(row) = harvest.inputs.get_mut(har.input.0 as usize) {
             let name = std::mem::take(&mut row.name);
@@ -155,7 +156,12 @@ fn gather(options: &Options, progress: &Progress) -> Harvest {
                 ..har.row
             };
         }
-        harvest.exchanges.extend(har.exchanges);
+        // The first is taken as it is: a large HAR is not held twice.
+        if harvest.exchanges.is_empty() {
+            harvest.exchanges = har.exchanges;
+        } else {
+            harvest.exchanges.extend(har.exchanges);
+        }
         harvest.anomalies.merge(har.anomalies);
     }
     harvest
@@ -223,59 +229,43 @@ fn describe_packets(row: Option<&mut Input>, summary: Summary) {
         .map(|error| reason(&row.name, &error.to_string()));
 }
 
-struct HarRead {
-    input: InputId,
-    row: Input,
-    exchanges: Vec<Exchange>,
-    anomalies: Anomalies,
-}
-
 fn read_har(
     input: InputId,
-    har: HarInput<'_>,
+    source: HarInput<'_>,
     settings: &Settings,
     limits: &Limits,
     progress: &Progress,
-) -> HarRead {
-    let mut read = HarRead {
-        input,
-        row: Input::default(),
-        exchanges: Vec::new(),
-        anomalies: Anomalies::default(),
-    };
-    let (mut text, format) = match har.open(limits, &progress.done) {
+) -> Har {
+    let mut har = Har::new(input);
+    let (mut text, format) = match source.open(limits, &progress.done) {
         Ok(open) => open,
         Err(error) => {
-            read.row.unreadable = Some(error.to_string());
-            return read;
+            har.row.unreadable = Some(error.to_string());
+            return har;
         }
     };
-    read.row.format = format;
-    let exchanges = &mut read.exchanges;
-    let mut drafted = Anomalies::default();
-    let summary = input::har::read(
-        &mut *text,
-        limits,
-        input,
-        &mut read.anomalies,
-        &mut |entry| {
-            let (exchange, odd) = har::exchange(&entry, input, settings);
-            drafted.merge(odd);
-            exchanges.push(exchange);
-        },
-    );
-    read.anomalies.merge(drafted);
+    har.row.format = format;
+    let mut anomalies = Anomalies::default();
+    let summary = input::har::read(&mut *text, limits, input, &mut anomalies, &mut |entry| {
+        har.add(&entry, settings);
+    });
+    har.finish(summary.as_ref().ok(), settings);
+    har.anomalies.merge(anomalies);
     match summary {
         Ok(summary) => {
-            read.row.packets = summary.entries;
-            read.row.bytes = summary.bytes;
-            read.row.first_time = summary.first_time;
-            read.row.last_time = summary.last_time;
+            har.facts.creators = summary.creators;
+            har.facts.omits_open = summary.omits_open;
+            har.row.packets = summary.entries;
+            har.row.bytes = summary.bytes;
+            har.row.first_time = summary.first_time;
+            har.row.last_time = summary.last_time;
+            har.row.har = Some(std::mem::take(&mut har.facts));
             if let Some((offset, what)) = summary.damage {
-                read.row.damaged = format!("{what} at offset {offset}");
+                let entries = summary.entries;
+                har.row.damaged = format!("{what} at offset {offset}; {entries} complete entries");
             }
         }
-        Err(error) => read.row.unreadable = Some(error.to_string()),
+        Err(error) => har.row.unreadable = Some(error.to_string()),
     }
-    read
+    har
 }

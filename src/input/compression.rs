@@ -1,6 +1,6 @@
 //! The stored bytes of an input, and what they are once unpacked.
 
-use flate2::bufread::MultiGzDecoder;
+use flate2::bufread::{MultiGzDecoder, ZlibDecoder};
 use std::{
     fs::File,
     io::{self, BufReader, Read, Seek, SeekFrom},
@@ -16,6 +16,8 @@ pub(super) enum Compression {
     Gzip,
     /// RFC 8878, any number of frames, skippable ones too.
     Zstd,
+    /// RFC 1950: mitmproxy's `.zhar`.
+    Zlib,
 }
 
 impl Compression {
@@ -25,6 +27,9 @@ impl Compression {
             // Deflate (8) is the only method; the third byte keeps two-byte coincidences out.
             [0x1f, 0x8b, 8, ..] => Self::Gzip,
             [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Self::Zstd,
+            // Deflate with a window of 32 KiB; the second byte makes both a multiple of 31, and has
+            // its bit for a preset dictionary clear.
+            [0x78, 0x01 | 0x5e | 0x9c | 0xda, ..] => Self::Zlib,
             _ => Self::Plain,
         }
     }
@@ -35,6 +40,7 @@ impl Compression {
             Self::Plain => "",
             Self::Gzip => "+gz",
             Self::Zstd => "+zst",
+            Self::Zlib => "+zlib",
         }
     }
 }
@@ -170,6 +176,9 @@ pub(super) fn unpack<'p>(
         Compression::Zstd => Box::new(Steps(zstd::stream::read::Decoder::with_buffer(
             BufReader::with_capacity(capacity, stored),
         )?)),
+        Compression::Zlib => Box::new(Steps(ZlibDecoder::new(BufReader::with_capacity(
+            capacity, stored,
+        )))),
     };
     Ok((compression, unpacked))
 }
@@ -251,6 +260,12 @@ mod tests {
             out.finish().unwrap()
         };
         let zst = |text: &[u8]| zstd::encode_all(text, 1).unwrap();
+        let zlib = |level: u32| {
+            let level = flate2::Compression::new(level);
+            let mut out = flate2::write::ZlibEncoder::new(Vec::new(), level);
+            out.write_all(b"one two").unwrap();
+            out.finish().unwrap()
+        };
         let skippable = b"\x50\x2a\x4d\x18\x02\0\0\0zz".to_vec();
         for (bytes, compression) in [
             (b"one two".to_vec(), Compression::Plain),
@@ -259,6 +274,10 @@ mod tests {
                 [skippable, zst(b"one "), zst(b"two")].concat(),
                 Compression::Zstd,
             ),
+            (zlib(0), Compression::Zlib),
+            (zlib(3), Compression::Zlib),
+            (zlib(6), Compression::Zlib),
+            (zlib(9), Compression::Zlib),
         ] {
             let file = tempfile::NamedTempFile::new().unwrap();
             std::fs::write(file.path(), &bytes).unwrap();

@@ -198,8 +198,8 @@ impl fmt::Debug for HarInput<'_> {
 pub enum Opened<'p> {
     /// Packets.
     Packets(Box<Reader<'p>>),
-    /// HAR text as it is in the file, unpacked, and the name of the format: `har`, with `+gz` or
-    /// `+zst` when compressed.
+    /// HAR text as it is in the file, unpacked, and the name of the format: `har`, with `+gz`,
+    /// `+zst` or `+zlib` when compressed.
     Har(Box<dyn Read + Send + 'p>, String),
 }
 

@@ -4,6 +4,7 @@
 use super::{
     exchange::{EndCause, Exchange},
     flow::{Blank, Endpoint},
+    har::HarFacts,
     id::SessionId,
     place::Place,
     time::{Span, Timestamp},
@@ -73,7 +74,8 @@ pub struct Input {
     pub name: String,
     /// The file, unless it is standard input.
     pub path: Option<PathBuf>,
-    /// `pcap`, `pcapng`, `har`, with `+gz` or `+zst` when compressed; empty when unreadable.
+    /// `pcap`, `pcapng`, `har`, with `+gz`, `+zst` or `+zlib` when compressed; empty when
+    /// unreadable.
     pub format: String,
     /// Names of the link types of its interfaces, in order of appearance.
     pub link_types: Vec<String>,
@@ -111,6 +113,8 @@ pub struct Input {
     pub hole_bytes: u64,
     /// Packets cut by the snapshot length.
     pub truncated_packets: u64,
+    /// What a HAR can tell; `None` for packets.
+    pub har: Option<HarFacts>,
     /// What is damaged, in a few words with the offset; empty when nothing is.
     pub damaged: String,
     /// Why it could not be read at all.

@@ -1,4 +1,4 @@
-//! A HAR entry, parsed but not yet read: heads, body text, events, times.
+//! A HAR entry, parsed but not yet read: heads, body text, events, times; and what a HAR can tell.
 
 use super::time::{Span, Timestamp};
 
@@ -41,10 +41,50 @@ pub struct HarEntry {
     pub response_body: Option<Vec<u8>>,
     /// What is known of the response body.
     pub body_state: BodyState,
+    /// A body is there and could not be decoded: base64 that is none.
+    pub undecodable: bool,
     /// `_eventSourceMessages`.
     pub events: Option<Vec<HarEvent>>,
+    /// The times of [`HarEntry::events`] were made up: all are the entry's start, which is what
+    /// DevTools writes when it exports a HAR that it imported. They are left out.
+    pub made_up_times: bool,
     /// `_error` or `_failureText`, or a status text that tells of a failure.
     pub error: Option<String>,
+    /// It is no HTTP exchange but JSON-RPC messages in the shape of one (`httpVersion`
+    /// "JSON-RPC/2.0", mcpsnoop): heads, statuses and times of a wire were made up.
+    pub no_wire: bool,
+    /// Hash of what one request is told by, whoever exports it and when: start, method, URL, body
+    /// and connection.
+    pub request_hash: u128,
+}
+
+/// What a HAR can tell, as a whole.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HarFacts {
+    /// The programs that wrote it, `name version`, each once, in order.
+    pub creators: Vec<String>,
+    /// Responses that are event streams or JSON, and not empty by their head.
+    pub responses: u64,
+    /// Of those, how many have their body, or their events, in the file.
+    pub bodies: u64,
+    /// Of [`HarFacts::responses`], how many have a body that could not be decoded.
+    pub undecodable: u64,
+    /// Event streams with an event in the file.
+    pub streams: u64,
+    /// Of those, how many have events with times of their own.
+    pub timed: u64,
+    /// Streams whose events have made-up times.
+    pub made_up: u64,
+    /// Entries whose session id was written over by a sanitizer, so that no session is known.
+    pub masked_sessions: u64,
+    /// Entries whose `Last-Event-ID` was written over.
+    pub masked_cursors: u64,
+    /// Events whose id was written over.
+    pub masked_events: u64,
+    /// Entries that are no HTTP exchanges (see [`HarEntry::no_wire`]).
+    pub no_wire: u64,
+    /// The exporter leaves out streams that are open when it exports (Safari, Playwright).
+    pub omits_open: bool,
 }
 
 /// What a HAR tells of a response body.

@@ -173,7 +173,7 @@ One object. Its keys:
 |---|---|
 | `schema_version` | `\"1\"`; another one when a key changes its meaning or goes |
 | `forkscope_version` | the version that wrote it |
-| `inputs` | an array of objects with the columns of inputs.csv |
+| `inputs` | an array of objects with the columns of inputs.csv, and `har`: for a HAR what it can tell (who wrote it; how many `responses` that are JSON or event streams there are and how many `bodies` of them; how many `event_streams` and how many with times of their own; ids that were redacted; who closed it never tells) |
 | `totals` | counts over the run, with a count a verdict |
 | `sessions` | an array of objects with the columns of sessions.csv, but `segments`, `resumes` and `findings` are arrays of objects with the columns of those tables |
 | `outside_sessions` | `segments`, `resumes` and `findings` that belong to no session under judgement |

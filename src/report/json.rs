@@ -200,7 +200,8 @@ impl Serialize for Whole<'_> {
         let mut map = to.serialize_map(None)?;
         map.serialize_entry("schema_version", SCHEMA_VERSION)?;
         map.serialize_entry("forkscope_version", env!("CARGO_PKG_VERSION"))?;
-        let inputs = list(|| rows::<Inputs>(analysis, Inputs::rows(analysis), style));
+        let inputs =
+            list(|| rows::<Inputs>(analysis, Inputs::rows(analysis), style).map(InputObject));
         map.serialize_entry("inputs", &inputs)?;
         map.serialize_entry("totals", &Totals(analysis))?;
         let sessions = list(|| {
@@ -244,6 +245,53 @@ impl Serialize for Whole<'_> {
         map.serialize_entry("anomalies", &anomalies)?;
         map.end()
     }
+}
+
+/// An input; a HAR with what it can tell.
+struct InputObject<'a>(Row<'a, Inputs>);
+
+impl Serialize for InputObject<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut map = to.serialize_map(None)?;
+        for column in Inputs::COLUMNS {
+            self.0.entry(column, &mut map)?;
+        }
+        let har = self.0.row.har.as_ref().map(|facts| HarObject {
+            creators: &facts.creators,
+            responses: facts.responses,
+            bodies: facts.bodies,
+            undecodable_bodies: facts.undecodable,
+            event_streams: facts.streams,
+            timed_event_streams: facts.timed,
+            made_up_times: facts.made_up,
+            masked_session_ids: facts.masked_sessions,
+            masked_cursors: facts.masked_cursors,
+            masked_event_ids: facts.masked_events,
+            without_http: facts.no_wire,
+            omits_open_streams: facts.omits_open,
+        });
+        map.serialize_entry("har", &har)?;
+        map.end()
+    }
+}
+
+/// What a HAR can tell ([`HarFacts`]). Who closed it never tells.
+///
+/// [`HarFacts`]: crate::model::har::HarFacts
+#[derive(Serialize)]
+struct HarObject<'a> {
+    creators: &'a [String],
+    responses: u64,
+    bodies: u64,
+    undecodable_bodies: u64,
+    event_streams: u64,
+    timed_event_streams: u64,
+    made_up_times: u64,
+    masked_session_ids: u64,
+    masked_cursors: u64,
+    masked_event_ids: u64,
+    without_http: u64,
+    omits_open_streams: bool,
 }
 
 /// A session with what belongs to it: in place of the columns that count its segments and

@@ -16,6 +16,7 @@
 mod csv;
 pub mod docs;
 pub mod escape;
+mod har;
 mod json;
 mod overview;
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::{
     Style,
     escape::{escape, escape_name_to},
-    overview,
+    har, overview,
     style::human,
     terminal::{Look, Page, clip, shown},
 };
@@ -103,15 +103,13 @@ impl<'a> Summary<'a> {
             (true, false) => ("HAR entry", "HAR entries"),
             _ => ("packet", "packets"),
         };
-        read.push_str(&format!(
-            ": {}, {}",
-            count(packets, one, many),
-            count(
-                sum(|input| input.tcp_connections),
-                "TCP connection",
-                "TCP connections"
-            ),
-        ));
+        read.push_str(&format!(": {}", count(packets, one, many)));
+        // A HAR tells of no connections.
+        if captures || !entries {
+            let connections = sum(|input| input.tcp_connections);
+            let connections = count(connections, "TCP connection", "TCP connections");
+            read.push_str(&format!(", {connections}"));
+        }
         page.field("Read", &read, 0);
         let first = readable.clone().filter_map(|input| input.first_time).min();
         let last = readable.filter_map(|input| input.last_time).max();
@@ -120,6 +118,7 @@ impl<'a> Summary<'a> {
             let from_to = format!("{} to {} ({span})", self.time(first), self.time(last));
             page.field("", &from_to, 0);
         }
+        har::write(self.analysis, &self.style, page);
         let exchanges = &self.analysis.exchanges;
         let events: usize = exchanges.iter().map(|exchange| exchange.events.len()).sum();
         let found = format!(
@@ -205,6 +204,7 @@ impl<'a> Summary<'a> {
                 "{places} where requests of sessions and their answers may both be missing"
             ));
         }
+        lines.extend(har::unread(self.analysis));
         let cut = sum(|input| input.truncated_packets);
         if cut > 0 {
             lines.push(format!(
@@ -264,6 +264,8 @@ impl<'a> Summary<'a> {
             return;
         }
         let blind = self.blind_spots();
+        let undecided = self.number(Verdict::Indeterminate);
+        let decided = resumes.saturating_sub(undecided);
         if analysis
             .inputs
             .iter()
@@ -292,11 +294,28 @@ impl<'a> Summary<'a> {
                 .chain(loose.iter().map(|finding| finding.severity))
                 .max();
             page.loud(&said, worst.map_or(Look::Plain, Look::Severity));
-        } else if resumes == 0 {
-            page.loud(
-                "No stream was resumed, so there was nothing to judge, and nothing else is wrong.",
-                Look::Good,
+        } else if undecided > 0 && decided == 0 {
+            let said = format!(
+                "Nothing can be said of {}: none could be decided from this capture. Nothing else \
+                 is wrong in what it shows.",
+                count(resumes, "resume", "resumes")
             );
+            page.loud(&said, Look::Severity(Severity::Warning));
+        } else if undecided > 0 {
+            let said = format!(
+                "Nothing wrong was seen in the {} of {} that could be decided.",
+                grouped(decided),
+                count(resumes, "resume", "resumes")
+            );
+            page.loud(&said, Look::Plain);
+        } else if resumes == 0 {
+            let (rest, look) = if blind.is_empty() {
+                ("nothing else is wrong", Look::Good)
+            } else {
+                ("nothing wrong was seen in what could be read", Look::Plain)
+            };
+            let said = format!("No stream was resumed, so there was nothing to judge, and {rest}.");
+            page.loud(&said, look);
         } else {
             let said = format!(
                 "Nothing wrong was seen: no fork, no loss and no warning in {}.",
@@ -304,11 +323,12 @@ impl<'a> Summary<'a> {
             );
             page.loud(&said, Look::Good);
         }
-        let undecided = self.number(Verdict::Indeterminate);
         if undecided > 0 {
             let said = format!(
-                "{} could not be decided from this capture.",
-                count(undecided, "resume", "resumes")
+                "Undecided: {} of {}: {}.",
+                grouped(undecided),
+                count(resumes, "resume", "resumes"),
+                self.why_undecided(),
             );
             page.prose(&said, 0);
         }
@@ -319,6 +339,32 @@ impl<'a> Summary<'a> {
             );
             page.prose(&said, 0);
         }
+    }
+
+    /// The reasons of what could not be decided, the most frequent first.
+    fn why_undecided(&self) -> String {
+        let mut reasons = BTreeMap::<&str, u64>::new();
+        let resumes = self.analysis.resumes.iter();
+        for resume in resumes.filter(|resume| resume.verdict == Verdict::Indeterminate) {
+            *reasons.entry(&resume.reason).or_default() += 1;
+        }
+        let mut reasons: Vec<(&str, u64)> = reasons.into_iter().collect();
+        reasons.sort_by_key(|&(_, number)| Reverse(number));
+        let more = reasons.split_off(reasons.len().min(REASONS));
+        let only = reasons.len() == 1;
+        let mut said: Vec<String> = reasons
+            .into_iter()
+            .map(|(reason, number)| match reason {
+                "" if only => "the capture does not show what came".to_owned(),
+                _ if only => escape(reason).into_owned(),
+                _ => format!("{} {}", grouped(number), escape(reason)),
+            })
+            .collect();
+        let rest: u64 = more.iter().map(|(_, number)| number).sum();
+        if rest > 0 {
+            said.push(format!("{} for other reasons", grouped(rest)));
+        }
+        said.join("; ")
     }
 
     /// What hides sessions or parts of them, in a few words.
@@ -342,6 +388,12 @@ impl<'a> Summary<'a> {
                 "cut packet",
                 "cut packets",
             ),
+            (
+                har::without_body(self.analysis),
+                "response without its body",
+                "responses without their body",
+            ),
+            (har::masked(self.analysis), "redacted id", "redacted ids"),
             (
                 sum(|input| u64::from(input.unreadable.is_some())),
                 "unreadable input",
@@ -783,7 +835,7 @@ fn alike<'f>(findings: &[&'f Finding]) -> Vec<Vec<&'f Finding>> {
 }
 
 /// The name of an input, fit for a terminal.
-fn file(input: &Input) -> String {
+pub(super) fn file(input: &Input) -> String {
     let mut name = String::new();
     match input.name.as_str() {
         "-" => name.push_str("standard input"),
@@ -851,6 +903,9 @@ const UNREAD: [Kind; 13] = [
     Kind::DecompressionLimit,
     Kind::BodyLimit,
 ];
+
+/// Reasons told of what could not be decided.
+const REASONS: usize = 3;
 
 #[cfg(test)]
 mod tests {

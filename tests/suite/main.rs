@@ -30,6 +30,9 @@ mod loss;
 // Every capture of fixtures/real, held against its known answer.
 mod real;
 
+// HARs as each producer writes them, and what happens to them on their way.
+mod har;
+
 // Reassembly, held against Wireshark's own.
 mod follow;
 

@@ -3,7 +3,10 @@
 //! Exporters differ in what they leave out and in what an empty value means; each difference is
 //! settled here, with the producer that it is known from.
 
-use super::loose::{self, Object};
+use super::{
+    loose::{self, Object},
+    mask::is_masked_body,
+};
 use crate::{
     limits::Limits,
     model::{
@@ -13,6 +16,7 @@ use crate::{
 };
 use serde_json::value::RawValue;
 use std::borrow::Cow;
+use xxhash_rust::xxh3::Xxh3;
 
 /// What the log's creators say of the worth of an empty body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,6 +27,8 @@ pub(super) struct Producer {
     pub(super) streams_unrecorded: bool,
     /// `connection` is a port (Firefox).
     pub(super) connection_is_port: bool,
+    /// Only what has ended is exported (Safari).
+    pub(super) omits_open: bool,
 }
 
 impl Producer {
@@ -32,6 +38,8 @@ impl Producer {
         self.named = true;
         self.streams_unrecorded |= name.contains("mitmproxy");
         self.connection_is_port |= name.contains("firefox");
+        // "WebKit Web Inspector"; Chrome's is "WebInspector".
+        self.omits_open |= name.contains("webkit") || name.contains("safari");
     }
 }
 
@@ -66,7 +74,11 @@ pub(super) fn parse(
     let (request_headers, more) = headers(&request, limits);
     let (response_headers, more_of_response) = headers(&response, limits);
     let mime = content.text("mimeType").unwrap_or_default();
-    let (events, events_named) = events(&entry, started)?;
+    let Told {
+        events,
+        any: events_named,
+        made_up: made_up_times,
+    } = events(&entry, started)?;
     let error = error(&entry, &request, &response, status);
     let head = Head {
         method: &method,
@@ -74,9 +86,32 @@ pub(super) fn parse(
         headers: &response_headers,
         mime: &mime,
         failed: error.is_some(),
+        // chrome-har tells of pieces that came, and of nothing in them.
+        came: events_named
+            || entry
+                .value("_chunks")
+                .is_some_and(|chunks| !loose::elements(chunks, 1).0.is_empty()),
     };
-    let (body_state, response_body) = body(&content, &head, producer, events_named);
+    let Body {
+        state: body_state,
+        bytes: response_body,
+        undecodable,
+    } = body(&content, &head, producer);
     let (sent, waited) = spans(&entry.object("timings"));
+    let request_body = request_body(&request);
+    let connection = connection(&entry, &url, producer);
+    let request_hash = request_hash(
+        started,
+        &[
+            Some(method.as_bytes()),
+            Some(url.as_bytes()),
+            request_body.as_deref(),
+            connection.as_deref().map(str::as_bytes),
+        ],
+    );
+    let version = version(&request)
+        .or_else(|| version(&response))
+        .unwrap_or_default();
     Ok(Parsed {
         headers_cut: more || more_of_response,
         entry: HarEntry {
@@ -87,23 +122,38 @@ pub(super) fn parse(
             // Without response there is no first byte of one, whatever `wait` says.
             waited: waited.filter(|_| status.is_some()),
             server_ip: server_ip(&entry),
-            connection: connection(&entry, &url, producer),
+            connection,
             method: method.into_owned(),
             url: url.into_owned(),
-            http_version: version(&request)
-                .or_else(|| version(&response))
-                .unwrap_or_default(),
-            request_body: request_body(&request),
+            no_wire: version.to_ascii_lowercase().starts_with("json-rpc"),
+            http_version: version,
+            request_body,
             request_headers,
             status,
             mime: mime.into_owned(),
             response_headers,
             response_body,
             body_state,
+            undecodable,
             events,
+            made_up_times,
             error,
+            request_hash,
         },
     })
+}
+
+/// See [`HarEntry::request_hash`].
+fn request_hash(started: Timestamp, parts: &[Option<&[u8]>]) -> u128 {
+    let mut state = Xxh3::new();
+    state.update(&started.nanos().to_le_bytes());
+    for part in parts {
+        // Lengths keep neighbours apart.
+        let len = part.map_or(u64::MAX, |bytes| bytes.len() as u64);
+        state.update(&len.to_le_bytes());
+        state.update(part.unwrap_or_default());
+    }
+    state.digest128()
 }
 
 /// `headers`: objects with `name` and `value`, pairs, or one object of names and values (a value
@@ -243,14 +293,24 @@ fn error(
     failed.then(|| text.into_owned())
 }
 
-/// `_eventSourceMessages`, and whether any of them is there.
-fn events(entry: &Object<'_>, started: Timestamp) -> Result<(Option<Vec<HarEvent>>, bool), String> {
-    let Some(list) = entry.value("_eventSourceMessages") else {
-        return Ok((None, false));
+/// What `_eventSourceMessages` tells.
+#[derive(Default)]
+struct Told {
+    events: Option<Vec<HarEvent>>,
+    /// Any of them is there.
+    any: bool,
+    /// Their times were made up.
+    made_up: bool,
+}
+
+/// Reads `_eventSourceMessages`.
+fn events(entry: &Object<'_>, started: Timestamp) -> Result<Told, String> {
+    let list = entry
+        .value("_eventSourceMessages")
+        .filter(|list| list.get().starts_with('['));
+    let Some(list) = list else {
+        return Ok(Told::default());
     };
-    if !list.get().starts_with('[') {
-        return Ok((None, false));
-    }
     let (list, more) = loose::elements(list, EVENTS);
     if more {
         return Err("more events than the limit".to_owned());
@@ -267,24 +327,26 @@ fn events(entry: &Object<'_>, started: Timestamp) -> Result<(Option<Vec<HarEvent
             id: event.text("eventId").unwrap_or_default().into_owned(),
             data: event
                 .text("data")
-                .filter(|data| !sanitized(data))
+                .filter(|data| !is_masked_body(data))
                 .map(Cow::into_owned),
         })
         .collect();
     // DevTools makes up the times of events when it exports an imported HAR: all are the entry's
     // start. A double holds such a time to a quarter of a microsecond.
-    let made_up = events.iter().all(|event| {
-        event
-            .time
-            .is_none_or(|time| time.since(started).nanos().unsigned_abs() < 1_000)
-    });
+    let at_start = |time: Timestamp| time.since(started).nanos().unsigned_abs() < 1_000;
+    let made_up = events.iter().any(|event| event.time.is_some())
+        && events.iter().all(|event| event.time.is_none_or(at_start));
     if made_up {
         for event in &mut events {
             event.time = None;
         }
     }
     let any = !events.is_empty();
-    Ok((Some(events), any))
+    Ok(Told {
+        events: Some(events),
+        any,
+        made_up,
+    })
 }
 
 /// What of an entry tells whether its response can have a body.
@@ -294,6 +356,8 @@ struct Head<'a> {
     headers: &'a [(String, String)],
     mime: &'a str,
     failed: bool,
+    /// Something of the body is known to have come.
+    came: bool,
 }
 
 impl Head<'_> {
@@ -323,45 +387,67 @@ impl Head<'_> {
 }
 
 /// What is known of the response's body, and the body.
-fn body(
-    content: &Object<'_>,
-    head: &Head<'_>,
-    producer: Producer,
-    has_events: bool,
-) -> (BodyState, Option<Vec<u8>>) {
+#[derive(Default)]
+struct Body {
+    state: BodyState,
+    bytes: Option<Vec<u8>>,
+    /// It is there and could not be decoded.
+    undecodable: bool,
+}
+
+fn body(content: &Object<'_>, head: &Head<'_>, producer: Producer) -> Body {
     if head.status.is_none() {
-        return (BodyState::NotRecorded, None);
+        return Body::default();
     }
     let raw = content.value("text");
     // Some write a JSON body as JSON.
     let text = raw.map(|raw| loose::text(raw).unwrap_or(Cow::Borrowed(raw.get())));
     if let Some(text) = text.as_deref().filter(|text| !text.is_empty())
-        && !sanitized(text)
+        && !is_masked_body(text)
     {
         let base64 = content
             .text("encoding")
             .is_some_and(|encoding| encoding.eq_ignore_ascii_case("base64"));
         let bytes = if base64 {
-            // A sanitizer may leave `encoding` beside its own words.
             match loose::base64(text) {
-                Some(bytes) if !sanitized(&String::from_utf8_lossy(&bytes)) => bytes,
-                _ => return (BodyState::NotRecorded, None),
+                // A sanitizer may leave `encoding` beside its own words.
+                Some(bytes) if is_masked_body(&String::from_utf8_lossy(&bytes)) => {
+                    return Body::default();
+                }
+                Some(bytes) => bytes,
+                None => {
+                    return Body {
+                        undecodable: true,
+                        ..Body::default()
+                    };
+                }
             }
         } else {
             text.as_bytes().to_vec()
         };
-        let state = if head.failed {
-            BodyState::Partial
-        } else {
-            BodyState::Whole
+        // Firefox keeps the beginning of what is too long, and says so.
+        let cut = content
+            .text("comment")
+            .is_some_and(|comment| comment.to_ascii_lowercase().contains("truncated"));
+        return Body {
+            state: if head.failed || cut {
+                BodyState::Partial
+            } else {
+                BodyState::Whole
+            },
+            bytes: Some(bytes),
+            undecodable: false,
         };
-        return (state, Some(bytes));
     }
     let size = content.number("size", 0);
     // 202 is how MCP accepts a notification: empty, and some exporters call that aborted.
     let accepted = head.status == Some(202) && size == Some(0);
+    let known = |state| Body {
+        state,
+        ..Body::default()
+    };
     if head.is_bodiless() || accepted {
-        return (BodyState::Empty, None);
+        return known(BodyState::Empty);
     }
     let replaced = text.as_deref().is_some_and(|text| !text.is_empty());
     let elsewhere = content.value("_file").is_some() || content.said("comment").is_some();
@@ -371,10 +457,10 @@ fn body(
     let trusted = !producer.streams_unrecorded
         && (!head.is_event_stream() || (producer.named && text.is_some()));
     let empty = size == Some(0) && trusted;
-    if empty && !replaced && !elsewhere && !promised && !head.failed && !has_events {
-        (BodyState::Empty, None)
+    if empty && !replaced && !elsewhere && !promised && !head.failed && !head.came {
+        known(BodyState::Empty)
     } else {
-        (BodyState::NotRecorded, None)
+        known(BodyState::NotRecorded)
     }
 }
 
@@ -383,7 +469,7 @@ fn request_body(request: &Object<'_>) -> Option<Vec<u8>> {
     let value = request.value("postData")?;
     let Ok(data) = Object::parse(value.get()) else {
         return loose::text(value)
-            .filter(|text| !text.is_empty() && !sanitized(text))
+            .filter(|text| !text.is_empty() && !is_masked_body(text))
             .map(|text| text.into_owned().into_bytes());
     };
     let text = data
@@ -393,7 +479,7 @@ fn request_body(request: &Object<'_>) -> Option<Vec<u8>> {
     let Some(text) = text else {
         return parameters(&data);
     };
-    if sanitized(&text) {
+    if is_masked_body(&text) {
         return None;
     }
     let base64 = ["encoding", "_encoding"].into_iter().any(|name| {
@@ -438,44 +524,6 @@ fn parameters(data: &Object<'_>) -> Option<Vec<u8>> {
     }
     Some(body.into_bytes())
 }
-
-/// Whether `text` is what a sanitizer puts in place of a body: `obfuscated` (har-sanitizer),
-/// `[application/json redacted]` (Cloudflare's), `***`.
-fn sanitized(text: &str) -> bool {
-    let text = text.trim();
-    if text.is_empty() || text.len() > MARK {
-        return false;
-    }
-    if text.len() >= 3 && text.bytes().all(|byte| byte == b'*') {
-        return true;
-    }
-    let bare = [('[', ']'), ('<', '>'), ('(', ')'), ('{', '}')]
-        .into_iter()
-        .find_map(|(open, close)| text.strip_prefix(open)?.strip_suffix(close));
-    let lower = bare.unwrap_or(text).trim().to_ascii_lowercase();
-    let Some(last) = lower.rsplit([' ', '-', '_']).next() else {
-        return false;
-    };
-    // Inside brackets it may say what was there; outside, the one word must be all.
-    let alone = bare.is_some() && !lower.contains(['"', '<', '[', '{']) || last == lower;
-    alone && MARKS.contains(&last)
-}
-
-const MARKS: [&str; 10] = [
-    "obfuscated",
-    "redacted",
-    "removed",
-    "sanitized",
-    "sanitised",
-    "filtered",
-    "masked",
-    "scrubbed",
-    "hidden",
-    "stripped",
-];
-
-/// Longest text that may be a sanitizer's mark.
-const MARK: usize = 100;
 
 /// Events of one entry: a day of twelve a second. More would cost more memory than their text.
 const EVENTS: usize = 1 << 20;
@@ -589,6 +637,37 @@ mod tests {
         assert_eq!(entry.response_body.as_deref(), Some(&b"abc"[..]));
         assert_eq!(entry.body_state, BodyState::Whole);
         assert_eq!(entry.events, None);
+        assert!(!entry.no_wire && !entry.undecodable && !entry.made_up_times);
+    }
+
+    #[test]
+    fn knows_a_request_again() {
+        let hash = |url: &str, more: &str| {
+            read_as("x", &format!(r#"{{"startedDateTime":"2026-11-29T20:50:37Z","request":{{"method":"GET","url":"{url}"}}{more}}}"#)).request_hash
+        };
+        let same = hash("http://h/", "");
+        assert_eq!(
+            same,
+            hash("http://h/", r#","time":9,"response":{"status":200}"#)
+        );
+        assert_ne!(same, hash("http://h/x", ""));
+        assert_ne!(same, hash("http://h/", r#","_connectionId":"7""#));
+    }
+
+    #[test]
+    fn knows_messages_in_the_shape_of_exchanges() {
+        let wire = |version: &str| {
+            read_as(
+                "mcpsnoop",
+                &format!(
+                    r#"{{"startedDateTime":"2026-11-29T20:50:37.123456789Z","request":{{"method":"tools/call","url":"mcp://s","httpVersion":"{version}"}}}}"#
+                ),
+            )
+        };
+        let entry = wire("JSON-RPC/2.0");
+        assert!(entry.no_wire);
+        assert_eq!(entry.started.nanos() % 1_000_000_000, 123_456_789);
+        assert!(!wire("HTTP/1.1").no_wire);
     }
 
     #[test]
@@ -687,6 +766,11 @@ mod tests {
                 NotRecorded,
             ),
             (
+                "Firefox",
+                r#"{"status":200,"content":{"size":9,"text":"id: 1","comment":"Response body was truncated"}}"#,
+                Partial,
+            ),
+            (
                 "har-sanitizer",
                 r#"{"status":200,"content":{"size":9,"text":"obfuscated"}}"#,
                 NotRecorded,
@@ -726,32 +810,22 @@ mod tests {
         for (name, response, expected) in table {
             assert_eq!(state(name, response), expected, "{name} {response}");
         }
-    }
-
-    #[test]
-    fn knows_sanitizers_marks() {
-        for mark in [
-            "obfuscated",
-            " [Redacted] ",
-            "<removed>",
-            "***",
-            "[text/event-stream redacted]",
-            "REDACTED",
-        ] {
-            assert!(sanitized(mark), "{mark}");
-        }
-        for text in [
-            "",
-            "x",
-            "**",
-            r#"["redacted"]"#,
-            r#"{"a":"removed"}"#,
-            "the user was removed",
-            "<b>x</b> removed",
-            "[1, 2]",
-        ] {
-            assert!(!sanitized(text), "{text}");
-        }
+        let empty =
+            r#"{"status":200,"content":{"size":0,"text":"","mimeType":"text/event-stream"}}"#;
+        let chunks = r#","_chunks":[{"ts":12.5,"bytes":98}]"#;
+        assert_eq!(entry("chrome-har", empty, "").body_state, Empty);
+        assert_eq!(entry("chrome-har", empty, chunks).body_state, NotRecorded);
+        let undecodable = |text: &str| {
+            entry(
+                "x",
+                &format!(r#"{{"status":200,"content":{{"text":"{text}","encoding":"base64"}}}}"#),
+                "",
+            )
+            .undecodable
+        };
+        assert!(undecodable("id: 1\\n\\n"));
+        assert!(!undecodable("aWQ6IDEK"));
+        assert!(!undecodable("[redacted]"));
     }
 
     #[test]
@@ -829,12 +903,14 @@ mod tests {
     #[test]
     fn reads_events_that_a_sanitizer_emptied_or_devtools_made_up() {
         let events = |list: &str| {
-            entry(
+            let entry = entry(
                 "x",
                 r#"{"status":200}"#,
                 &format!(r#","_eventSourceMessages":{list}"#),
-            )
-            .events
+            );
+            let timed = |events: &Vec<HarEvent>| events.iter().any(|event| event.time.is_some());
+            assert!(!entry.made_up_times || !entry.events.as_ref().is_some_and(timed));
+            entry.events
         };
         let emptied = events(r#"[{"time":1795985437.5,"eventName":"message","eventId":"1"},{"time":1795985437500,"eventId":"2","data":"obfuscated"}]"#).unwrap();
         assert_eq!(emptied[0].data, None);

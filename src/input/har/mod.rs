@@ -11,7 +11,10 @@
 
 mod entry;
 mod loose;
+mod mask;
 mod scan;
+
+pub use mask::{is_masked_event_id, is_masked_id};
 
 use self::{
     entry::{Parsed, Producer},
@@ -41,6 +44,8 @@ pub struct Summary {
     pub bytes: u64,
     /// The programs that wrote it, `name version`, each once, in order.
     pub creators: Vec<String>,
+    /// A program among them exports only what has ended: a stream that is open is missing.
+    pub omits_open: bool,
     /// Where reading stopped before the end, as an offset in the text (in UTF-8, without byte
     /// order mark), and why. Of a cut entry it is the start.
     pub damage: Option<(u64, String)>,
@@ -201,6 +206,7 @@ impl Reader<'_> {
 
     fn finish(mut self, scanner: &Scanner, failure: Option<String>) -> Result<Summary, Error> {
         let ending = scanner.finish();
+        self.summary.omits_open = self.producer.omits_open;
         // Cut before its entries, a log may still be a HAR; anything else is none.
         let cut = matches!(ending.damage, Some((_, Broken::Cut)));
         let har = ending.entries || (ending.log && cut);
@@ -474,6 +480,7 @@ mod tests {
                 entries: 2,
                 bytes: text.len() as u64,
                 creators: vec!["WebInspector 537.36".to_owned()],
+                omits_open: false,
                 damage: None,
                 first_time: at("2026-11-29T20:50:07Z"),
                 last_time: at("2026-11-29T20:50:10.5Z"),

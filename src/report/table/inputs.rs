@@ -25,8 +25,8 @@ impl Table for Inputs {
         column!(
             "format",
             Word,
-            "`pcap`, `pcapng` or `har`, with `+gz` or `+zst` when compressed; empty when it could \
-             not be read.",
+            "`pcap`, `pcapng` or `har`, with `+gz`, `+zst` or `+zlib` when compressed; empty when \
+             it could not be read.",
             |_, r| (!r.format.is_empty())
                 .then_some(Value::Word(&r.format))
                 .into()
