@@ -26,8 +26,17 @@ pub enum Kind {
     MalformedPacket,
     /// A packet cut by the snapshot length.
     TruncatedPacket,
-    /// An IP fragment (not put together).
+    /// An IP packet that cannot be put together: not all of its fragments are in the capture.
     IpFragment,
+    /// Fragments of an IP packet that overlap and are no copies; the first bytes are kept.
+    FragmentOverlap,
+    /// More fragments of incomplete IP packets than the limit; the oldest packet is given up.
+    FragmentLimit,
+    /// Tunnels within tunnels beyond the limit.
+    TunnelDepth,
+    /// An IPv4 header or a TCP segment whose checksum is wrong, and not just left to the network
+    /// card; taken all the same.
+    BadChecksum,
     // TCP
     /// Bytes that are not in the capture.
     Hole,
@@ -97,6 +106,10 @@ impl Kind {
             Self::MalformedPacket => "malformed-packet",
             Self::TruncatedPacket => "truncated-packet",
             Self::IpFragment => "ip-fragment",
+            Self::FragmentOverlap => "fragment-overlap",
+            Self::FragmentLimit => "fragment-limit",
+            Self::TunnelDepth => "tunnel-depth",
+            Self::BadChecksum => "bad-checksum",
             Self::Hole => "hole",
             Self::OverlapConflict => "overlap-conflict",
             Self::Midstream => "midstream",
@@ -137,7 +150,15 @@ impl Kind {
             Self::UnknownLinkType => "a link type that is not read",
             Self::MalformedPacket => "a packet header that is too short or contradicts itself",
             Self::TruncatedPacket => "a packet cut by the snapshot length",
-            Self::IpFragment => "an IP fragment; fragments are not put together",
+            Self::IpFragment => "an IP packet whose fragments are not all in the capture",
+            Self::FragmentOverlap => {
+                "fragments of an IP packet that overlap; the first bytes were kept"
+            }
+            Self::FragmentLimit => "more fragments of incomplete IP packets than the limit",
+            Self::TunnelDepth => "tunnels within tunnels beyond the limit",
+            Self::BadChecksum => {
+                "a wrong checksum of IPv4 or TCP; the packet was taken all the same"
+            }
             Self::Hole => "bytes of a TCP stream that are not in the capture",
             Self::OverlapConflict => {
                 "the same bytes sent twice with different content; the first were kept"

@@ -9,6 +9,16 @@ pub struct Limits {
     /// Largest capture block or packet: 16 MiB. Wireshark refuses packets above 256 KiB for most
     /// link types; blocks with comments and secrets are larger.
     pub block: usize,
+    /// IP packets within an IP packet. A mirrored frame of an overlay on another's underlay has
+    /// three or four.
+    pub tunnels: u8,
+    /// Fragmented IP packets remembered at once, complete or not: the oldest is let go.
+    pub fragmented: usize,
+    /// Memory for the fragments of incomplete IP packets: 16 MiB, four times what Linux keeps.
+    pub fragment_bytes: usize,
+    /// Capture time after which the fragments of an IP packet are let go: 30 s, as Linux does
+    /// (`net.ipv4.ipfrag_time`). Identifiers are used again soon after.
+    pub fragment_time: Span,
     /// Out-of-order bytes held for one direction of one connection: 4 MiB, a generous receive
     /// window.
     pub out_of_order: usize,
@@ -54,6 +64,10 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             block: 16 << 20,
+            tunnels: 8,
+            fragmented: 16 << 10,
+            fragment_bytes: 16 << 20,
+            fragment_time: Span::from_secs(30),
             out_of_order: 4 << 20,
             reorder_packets: 64,
             reorder_time: Span::from_secs(3),
@@ -74,3 +88,6 @@ impl Default for Limits {
         }
     }
 }
+
+/// Headers below one IP header: tags, label stacks, pseudowires within each other.
+pub const LINK_HEADERS: usize = 32;

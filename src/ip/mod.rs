@@ -1,13 +1,20 @@
 //! IP packet → what it carries.
 //!
-//! Checksums are not looked at: captures are taken before the network card fills them in.
-//! Fragments are not put together.
+//! [`open`] reads a packet that is whole, [`fragment`] one that is not, and [`Fragments`] puts those
+//! together. Checksums decide nothing: captures are taken before the network card fills them in.
+//! [`header_sum`] and [`transport_sum`] tell of those that are wrong.
 
 #![deny(
     clippy::indexing_slicing,
     clippy::string_slice,
     clippy::cast_possible_truncation
 )]
+
+mod checksum;
+mod fragment;
+
+pub use checksum::{header_sum, transport_sum};
+pub use fragment::{Datagram, Fragment, Fragments, fragment};
 
 use crate::model::packet::{IpPacket, Skip, Transport};
 use etherparse::{IpNumber, Ipv4HeaderSlice, Ipv6FragmentHeaderSlice, Ipv6HeaderSlice, ip_number};
@@ -17,7 +24,7 @@ use std::net::IpAddr;
 ///
 /// # Errors
 ///
-/// [`Skip::Fragment`] for every fragment, the first too; [`Skip::Malformed`] for a header that is
+/// [`Skip::Fragment`] for every fragment, the first too (see [`fragment`]); [`Skip::Malformed`] for a header that is
 /// cut or contradicts itself.
 #[inline]
 pub fn open<'a>(packet: &IpPacket<'a>) -> Result<Transport<'a>, Skip> {
@@ -32,23 +39,11 @@ pub fn open<'a>(packet: &IpPacket<'a>) -> Result<Transport<'a>, Skip> {
 /// RFC 791, section 3.1.
 #[inline]
 fn open_v4<'a>(packet: &IpPacket<'a>) -> Result<Transport<'a>, Skip> {
-    let Ok(header) = Ipv4HeaderSlice::from_slice(packet.data) else {
-        return Err(Skip::Malformed("IPv4 header cut or too short"));
-    };
+    let header = header_v4(packet)?;
     if header.is_fragmenting_payload() {
         return Err(Skip::Fragment);
     }
-    let header_len = header.slice().len();
-    let stated = match usize::from(header.total_len()) {
-        // The network card will cut this packet up and fill in lengths (TSO).
-        0 => None,
-        total => Some(
-            total
-                .checked_sub(header_len)
-                .ok_or(Skip::Malformed("IPv4 total length below the header's"))?,
-        ),
-    };
-    let body = Body::new(packet, header_len, stated);
+    let body = body_v4(packet, &header)?;
     let (protocol, payload) = match header.protocol() {
         ip_number::AUTH => authenticated(body.captured)?,
         protocol => (protocol, body.captured),
@@ -62,26 +57,32 @@ fn open_v4<'a>(packet: &IpPacket<'a>) -> Result<Transport<'a>, Skip> {
     })
 }
 
+#[inline]
+fn header_v4<'a>(packet: &IpPacket<'a>) -> Result<Ipv4HeaderSlice<'a>, Skip> {
+    Ipv4HeaderSlice::from_slice(packet.data)
+        .map_err(|_| Skip::Malformed("IPv4 header cut or too short"))
+}
+
+#[inline]
+fn body_v4<'a>(packet: &IpPacket<'a>, header: &Ipv4HeaderSlice<'a>) -> Result<Body<'a>, Skip> {
+    let header_len = header.slice().len();
+    let stated = match usize::from(header.total_len()) {
+        // The network card will cut this packet up and fill in lengths (TSO).
+        0 => None,
+        total => Some(
+            total
+                .checked_sub(header_len)
+                .ok_or(Skip::Malformed("IPv4 total length below the header's"))?,
+        ),
+    };
+    Ok(Body::new(packet, header_len, stated))
+}
+
 /// RFC 8200, sections 3 and 4.
 #[inline]
 fn open_v6<'a>(packet: &IpPacket<'a>) -> Result<Transport<'a>, Skip> {
-    let Ok(header) = Ipv6HeaderSlice::from_slice(packet.data) else {
-        return Err(Skip::Malformed("IPv6 header cut"));
-    };
-    let header_len = header.slice().len();
-    let next = header.next_header();
-    let stated = match usize::from(header.payload_length()) {
-        0 => {
-            let rest = packet.data.get(header_len..).unwrap_or_default();
-            // Without a jumbo option: segmentation offload.
-            (next == ip_number::IPV6_HEADER_HOP_BY_HOP)
-                .then(|| jumbo_len(rest))
-                .flatten()
-        }
-        stated => Some(stated),
-    };
-    let body = Body::new(packet, header_len, stated);
-    let (protocol, payload) = past_extensions(next, body.captured)?;
+    let (header, body) = split_v6(packet)?;
+    let (protocol, payload) = past_extensions(header.next_header(), body.captured)?;
     Ok(Transport {
         source: IpAddr::V6(header.source_addr()),
         destination: IpAddr::V6(header.destination_addr()),
@@ -89,6 +90,41 @@ fn open_v6<'a>(packet: &IpPacket<'a>) -> Result<Transport<'a>, Skip> {
         payload,
         missing: body.missing,
     })
+}
+
+#[inline]
+fn split_v6<'a>(packet: &IpPacket<'a>) -> Result<(Ipv6HeaderSlice<'a>, Body<'a>), Skip> {
+    let Ok(header) = Ipv6HeaderSlice::from_slice(packet.data) else {
+        return Err(Skip::Malformed("IPv6 header cut"));
+    };
+    let header_len = header.slice().len();
+    let stated = match usize::from(header.payload_length()) {
+        0 => {
+            let rest = packet.data.get(header_len..).unwrap_or_default();
+            // Without a jumbo option: segmentation offload.
+            (header.next_header() == ip_number::IPV6_HEADER_HOP_BY_HOP)
+                .then(|| jumbo_len(rest))
+                .flatten()
+        }
+        stated => Some(stated),
+    };
+    Ok((header, Body::new(packet, header_len, stated)))
+}
+
+/// Whether `protocol` is that of an extension header, behind which anything may be.
+#[must_use]
+pub fn is_extension(protocol: u8) -> bool {
+    matches!(
+        IpNumber(protocol),
+        ip_number::IPV6_HEADER_HOP_BY_HOP
+            | ip_number::IPV6_ROUTE_HEADER
+            | ip_number::IPV6_FRAGMENTATION_HEADER
+            | ip_number::AUTH
+            | ip_number::IPV6_DESTINATION_OPTIONS
+            | ip_number::MOBILITY_HEADER
+            | ip_number::HIP
+            | ip_number::SHIM6
+    )
 }
 
 /// What follows an IP header, without padding.
@@ -117,7 +153,24 @@ impl<'a> Body<'a> {
 
 /// Goes through extension headers to the first that is none, or hides the rest (ESP).
 #[inline]
-fn past_extensions(mut next: IpNumber, mut rest: &[u8]) -> Result<(IpNumber, &[u8]), Skip> {
+fn past_extensions(next: IpNumber, rest: &[u8]) -> Result<(IpNumber, &[u8]), Skip> {
+    match to_fragment(next, rest)? {
+        Chain::Ends(next, rest) => Ok((next, rest)),
+        Chain::Fragment(..) => Err(Skip::Fragment),
+    }
+}
+
+/// Where a chain of extension headers leads.
+enum Chain<'a> {
+    /// To a header that is none, or hides the rest.
+    Ends(IpNumber, &'a [u8]),
+    /// To the header of a fragment, and what follows it.
+    Fragment(Ipv6FragmentHeaderSlice<'a>, &'a [u8]),
+}
+
+/// Goes through extension headers to the first that is none, or tells of a fragment.
+#[inline]
+fn to_fragment(mut next: IpNumber, mut rest: &[u8]) -> Result<Chain<'_>, Skip> {
     loop {
         match next {
             ip_number::IPV6_HEADER_HOP_BY_HOP
@@ -137,14 +190,14 @@ fn past_extensions(mut next: IpNumber, mut rest: &[u8]) -> Result<(IpNumber, &[u
                 let Ok(fragment) = Ipv6FragmentHeaderSlice::from_slice(rest) else {
                     return Err(CUT);
                 };
+                rest = rest.get(8..).ok_or(CUT)?;
                 // A whole packet may have such a header (RFC 6946).
                 if fragment.is_fragmenting_payload() {
-                    return Err(Skip::Fragment);
+                    return Ok(Chain::Fragment(fragment, rest));
                 }
                 next = fragment.next_header();
-                rest = rest.get(8..).ok_or(CUT)?;
             }
-            _ => return Ok((next, rest)),
+            _ => return Ok(Chain::Ends(next, rest)),
         }
     }
 }
@@ -253,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn padding_is_trimmed() {
+    fn t17_padding_is_trimmed() {
         for mut packet in [v4(), v6()] {
             packet.extend([0; 20]);
             let opened = opened(&packet).unwrap();
@@ -377,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn fragments_are_skipped_the_first_too() {
+    fn fragments_are_told_the_first_too() {
         // More fragments; an offset; both. "Don't fragment" is none.
         for (bits, fragment) in [
             (0x2000_u16, true),
@@ -391,6 +444,14 @@ mod tests {
                 opened(&packet).is_err_and(|skip| skip == Skip::Fragment),
                 fragment
             );
+            let read = super::fragment(&IpPacket {
+                data: &packet,
+                missing: 0,
+            })
+            .unwrap();
+            assert_eq!(read.offset, u32::from(bits & 0x1fff) * 8);
+            assert_eq!(read.more, bits & 0x2000 != 0);
+            assert_eq!((read.protocol, read.data.get(8..)), (17, Some(TEXT)));
         }
         // IPv6: M is the lowest bit, the offset starts at the fourth.
         for (bits, fragment) in [(1_u16, true), (8, true), (9, true), (0, false)] {
@@ -402,6 +463,18 @@ mod tests {
                 opened(&packet).is_err_and(|skip| skip == Skip::Fragment),
                 fragment
             );
+            let read = super::fragment(&IpPacket {
+                data: &packet,
+                missing: 0,
+            });
+            assert_eq!(read.is_ok(), fragment);
+            if let Ok(read) = read {
+                assert_eq!(
+                    (read.offset, read.more),
+                    (u32::from(bits & !7), bits & 1 == 1)
+                );
+                assert_eq!((read.identification, read.data), (1, &b"rest"[..]));
+            }
         }
     }
 

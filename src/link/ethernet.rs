@@ -1,57 +1,25 @@
-//! Ethernet II (`LINKTYPE_ETHERNET`) with any number of VLAN tags.
+//! Ethernet (`LINKTYPE_ETHERNET`).
 
-use super::{Link, u16_at};
-use crate::model::packet::{LinkType, Skip};
+use super::{Link, layers};
+use crate::model::packet::LinkType;
 
 pub(super) const LINK: Link = Link {
     types: &[LinkType(1)],
     name: "Ethernet",
-    peel,
+    peel: layers::ethernet,
 };
-
-#[inline]
-fn peel(frame: &[u8]) -> Result<&[u8], Skip> {
-    const ADDRESSES: usize = 12;
-    let Some(ether_type) = u16_at(frame, ADDRESSES) else {
-        return Err(Skip::Malformed("Ethernet header cut"));
-    };
-    by_ether_type(ether_type, frame.get(ADDRESSES + 2..).unwrap_or_default())
-}
-
-/// What follows an `EtherType` field; goes through VLAN tags (IEEE 802.1Q), whose last two bytes
-/// are another such field. Values below 1536 are lengths (IEEE 802.3, clause 3.2.6), and what
-/// follows those is not IP to us.
-#[inline]
-pub(super) fn by_ether_type(mut ether_type: u16, mut rest: &[u8]) -> Result<&[u8], Skip> {
-    loop {
-        match ether_type {
-            IPV4 | IPV6 => return Ok(rest),
-            VLAN | SERVICE_VLAN | QINQ | QINQ_9200 => {
-                let Some(inner) = u16_at(rest, 2) else {
-                    return Err(Skip::Malformed("VLAN tag cut"));
-                };
-                ether_type = inner;
-                rest = rest.get(4..).unwrap_or_default();
-            }
-            _ => return Err(Skip::NotIp),
-        }
-    }
-}
-
-const IPV4: u16 = 0x0800;
-const IPV6: u16 = 0x86dd;
-/// 802.1Q.
-const VLAN: u16 = 0x8100;
-/// 802.1ad.
-const SERVICE_VLAN: u16 = 0x88a8;
-/// Used for outer tags before 802.1ad.
-const QINQ: u16 = 0x9100;
-const QINQ_9200: u16 = 0x9200;
 
 #[cfg(test)]
 mod tests {
     use super::super::tests::{cuts_well, peeled};
-    use super::*;
+    use crate::model::packet::Skip;
+
+    const IPV4: u16 = 0x0800;
+    const IPV6: u16 = 0x86dd;
+    const VLAN: u16 = 0x8100;
+    const SERVICE_VLAN: u16 = 0x88a8;
+    const QINQ: u16 = 0x9100;
+    const QINQ_9200: u16 = 0x9200;
 
     fn ethernet(fields: &[u16], payload: &[u8]) -> Vec<u8> {
         let mut frame = vec![2; 12];

@@ -1,17 +1,16 @@
 //! BSD loopback (`LINKTYPE_NULL`, `LINKTYPE_LOOP`): four bytes of address family.
 
-use super::Link;
+use super::{
+    Link,
+    layers::{Next, Peeled},
+};
 use crate::model::packet::{LinkType, Skip};
 
 /// The family in the byte order of the machine that captured, which the file does not tell.
 pub(super) const NULL: Link = Link {
     types: &[LinkType(0)],
     name: "BSD loopback",
-    peel: |frame| {
-        let (family, rest) = split(frame)?;
-        let known = is_ip(u32::from_le_bytes(family)) || is_ip(u32::from_be_bytes(family));
-        known.then_some(rest).ok_or(Skip::NotIp)
-    },
+    peel: null,
 };
 
 /// The family in network byte order.
@@ -21,9 +20,15 @@ pub(super) const LOOP: Link = Link {
     peel: |frame| {
         let (family, rest) = split(frame)?;
         let known = is_ip(u32::from_be_bytes(family));
-        known.then_some(rest).ok_or(Skip::NotIp)
+        known.then_some((Next::Ip, rest)).ok_or(Skip::NotIp)
     },
 };
+
+pub(super) fn null(frame: &[u8]) -> Peeled<'_> {
+    let (family, rest) = split(frame)?;
+    let known = is_ip(u32::from_le_bytes(family)) || is_ip(u32::from_be_bytes(family));
+    known.then_some((Next::Ip, rest)).ok_or(Skip::NotIp)
+}
 
 fn split(frame: &[u8]) -> Result<([u8; 4], &[u8]), Skip> {
     frame
@@ -34,7 +39,7 @@ fn split(frame: &[u8]) -> Result<([u8; 4], &[u8]), Skip> {
 
 /// `AF_INET` is 2 everywhere; `AF_INET6` is 24 on NetBSD and OpenBSD, 28 on FreeBSD, 30 on macOS,
 /// 10 on Linux.
-const fn is_ip(family: u32) -> bool {
+pub(super) const fn is_ip(family: u32) -> bool {
     matches!(family, 2 | 10 | 24 | 28 | 30)
 }
 

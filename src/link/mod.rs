@@ -1,4 +1,5 @@
-//! Frame → IP packet: a file a family of link types.
+//! Frame → IP packet: a file a family of link types, and in `tunnel` one a kind of tunnel that
+//! brings another packet out of an IP packet. The headers that they share are in `layers`.
 //!
 //! Padding that follows the IP packet is left on it; only the IP header tells its length.
 
@@ -9,14 +10,20 @@
 )]
 
 mod ethernet;
+mod host;
+mod layers;
 mod loopback;
 mod names;
 mod raw;
+mod serial;
 mod sll;
+mod tunnel;
 
 use crate::model::packet::{Frame, IpPacket, LinkType, Skip};
 
 pub use names::link_name;
+pub use sll::interface;
+pub use tunnel::{TUNNELS, Tunnel, carries, inside};
 
 /// A way to find the IP packet in a frame, and the link types it is for.
 #[derive(Clone, Copy, Debug)]
@@ -25,8 +32,8 @@ pub struct Link {
     pub types: &'static [LinkType],
     /// What people call it.
     pub name: &'static str,
-    /// The frame from its first byte → from the first byte of the IP header.
-    peel: fn(&[u8]) -> Result<&[u8], Skip>,
+    /// The frame from its first byte → what follows the header.
+    peel: fn(&[u8]) -> layers::Peeled<'_>,
 }
 
 /// The link types that are read, the most usual first.
@@ -39,6 +46,14 @@ pub static LINKS: &[Link] = &[
     raw::ANY,
     raw::V4,
     raw::V6,
+    serial::PPP,
+    serial::PPP_WITH_DIRECTION,
+    serial::PPPOE,
+    serial::C_HDLC,
+    host::NFLOG,
+    host::PKTAP,
+    host::PFLOG,
+    host::ENC,
 ];
 
 /// The IP packet that `frame` carries.
@@ -52,7 +67,7 @@ pub fn peel<'a>(frame: &Frame<'a>) -> Result<IpPacket<'a>, Skip> {
         .iter()
         .find(|link| link.types.contains(&frame.link))
         .ok_or(Skip::UnknownLink(frame.link))?;
-    let data = (link.peel)(frame.data)?;
+    let data = layers::descend((link.peel)(frame.data)?)?;
     let captured = u32::try_from(frame.data.len()).unwrap_or(u32::MAX);
     Ok(IpPacket {
         data,
@@ -87,7 +102,7 @@ mod tests {
         }
     }
 
-    fn frame(link: u16, data: &[u8], original: usize) -> Frame<'_> {
+    pub(super) fn frame(link: u16, data: &[u8], original: usize) -> Frame<'_> {
         Frame {
             time: Timestamp::default(),
             place: Place::default(),

@@ -1,6 +1,9 @@
 //! Frames that are IP packets (`LINKTYPE_RAW`, `LINKTYPE_IPV4`, `LINKTYPE_IPV6`).
 
-use super::Link;
+use super::{
+    Link,
+    layers::{Next, Peeled},
+};
 use crate::model::packet::{LinkType, Skip};
 
 /// Either version. 12 and 14 are what `DLT_RAW` is on most systems and on OpenBSD; some writers
@@ -23,9 +26,9 @@ pub(super) const V6: Link = Link {
     peel: |frame| version(frame, &[6]),
 };
 
-fn version<'a>(frame: &'a [u8], allowed: &[u8]) -> Result<&'a [u8], Skip> {
+fn version<'a>(frame: &'a [u8], allowed: &[u8]) -> Peeled<'a> {
     match frame.first() {
-        Some(first) if allowed.contains(&(first >> 4)) => Ok(frame),
+        Some(first) if allowed.contains(&(first >> 4)) => Ok((Next::Ip, frame)),
         Some(_) => Err(Skip::Malformed("IP version differs from the link type's")),
         None => Err(Skip::Malformed("empty frame")),
     }

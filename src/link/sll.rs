@@ -1,35 +1,60 @@
 //! Linux "cooked" captures (`LINKTYPE_LINUX_SLL`, `LINKTYPE_LINUX_SLL2`): what the `any` interface
 //! gives.
 
-use super::{Link, ethernet::by_ether_type, u16_at};
-use crate::model::packet::{LinkType, Skip};
+use super::{
+    Link,
+    layers::{Next, Peeled},
+    u16_at,
+};
+use crate::model::packet::{Frame, LinkType, Skip};
 
 /// 16 bytes: packet type, hardware type, address length, address (8), protocol.
 pub(super) const V1: Link = Link {
     types: &[LinkType(113)],
     name: "Linux cooked capture",
-    peel: |frame| peel(frame, 14, 16),
+    peel: |frame| peel(frame, 2, 14, 16),
 };
 
 /// 20 bytes: protocol, reserved, interface (4), hardware type, packet type, address length,
 /// address (8).
 pub(super) const V2: Link = Link {
-    types: &[LinkType(276)],
+    types: &[SLL2],
     name: "Linux cooked capture v2",
-    peel: |frame| peel(frame, 0, 20),
+    peel: |frame| peel(frame, 8, 0, 20),
 };
 
+const SLL2: LinkType = LinkType(276);
+
 #[inline]
-fn peel(frame: &[u8], protocol: usize, header: usize) -> Result<&[u8], Skip> {
-    let (Some(protocol), Some(rest)) = (u16_at(frame, protocol), frame.get(header..)) else {
+fn peel(frame: &[u8], hardware: usize, protocol: usize, header: usize) -> Peeled<'_> {
+    /// `ARPHRD_NETLINK`: what follows is no packet of a network.
+    const NETLINK: u16 = 824;
+    let (Some(hardware), Some(protocol), Some(rest)) = (
+        u16_at(frame, hardware),
+        u16_at(frame, protocol),
+        frame.get(header..),
+    ) else {
         return Err(Skip::Malformed("Linux cooked header cut"));
     };
-    by_ether_type(protocol, rest)
+    if hardware == NETLINK {
+        return Err(Skip::NotIp);
+    }
+    Ok((Next::EtherType(protocol), rest))
+}
+
+/// The index of the interface that saw a frame, where its link-layer header tells.
+///
+/// A host's `any` interface sees a packet once on every interface that it passes: the index tells
+/// which of the copies this is.
+#[must_use]
+pub fn interface(frame: &Frame<'_>) -> Option<u32> {
+    let index = frame.data.get(4..)?.first_chunk()?;
+    (frame.link == SLL2).then(|| u32::from_be_bytes(*index))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{cuts_well, peeled};
+    use super::super::tests::{cuts_well, frame, peeled};
     use super::*;
 
     fn v1(protocol: &[u8], payload: &[u8]) -> Vec<u8> {
@@ -73,6 +98,19 @@ mod tests {
             assert_eq!(peeled(113, &v1(protocol, b"?")), Err(Skip::NotIp));
             assert_eq!(peeled(276, &v2(protocol, b"?")), Err(Skip::NotIp));
         }
+        // A message of netlink, whose protocol may look like an EtherType.
+        let mut netlink = v1(b"\x08\0", b"?");
+        netlink.splice(2..4, [3, 56]);
+        assert_eq!(peeled(113, &netlink), Err(Skip::NotIp));
+    }
+
+    #[test]
+    fn the_second_version_tells_the_interface() {
+        let (one, two) = (v1(b"\x08\0", b"packet"), v2(b"\x08\0", b"packet"));
+        assert_eq!(interface(&frame(113, &one, one.len())), None);
+        assert_eq!(interface(&frame(276, &two, two.len())), Some(2));
+        let cut = two.get(..7).unwrap();
+        assert_eq!(interface(&frame(276, cut, two.len())), None);
     }
 
     #[test]

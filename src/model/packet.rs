@@ -70,12 +70,12 @@ impl TcpFlags {
     }
 }
 
-/// An IP packet found in a frame.
+/// An IP packet found in a frame or in a tunnel.
 #[derive(Clone, Copy, Debug)]
 pub struct IpPacket<'a> {
     /// The captured bytes, from the first byte of the IP header; link-layer padding may follow.
     pub data: &'a [u8],
-    /// Bytes of the frame that the snapshot length cut off its end.
+    /// Bytes that the snapshot length cut off the end of what holds it.
     pub missing: u32,
 }
 
@@ -98,12 +98,14 @@ pub struct Transport<'a> {
 /// Why a frame yields nothing further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Skip {
-    /// It carries no IP (ARP, LLDP, …): nothing is wrong.
+    /// It carries no IP (ARP, LLDP, …), or IP that is of no interest: nothing is wrong.
     NotIp,
     /// Its link type is not read.
     UnknownLink(LinkType),
-    /// A fragment of an IP packet.
+    /// A fragment of an IP packet, which alone carries nothing.
     Fragment,
+    /// More headers within each other than the limit.
+    TooDeep,
     /// A header that is cut or contradicts itself; says which.
     Malformed(&'static str),
 }

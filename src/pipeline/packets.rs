@@ -15,7 +15,7 @@ use crate::{
     model::{
         exchange::{Exchange, Window},
         flow::ServerFacts,
-        packet::{Segment, Skip},
+        packet::{Frame, IpPacket, Segment, Skip, Transport},
         place::{InputId, Place},
     },
     tcp,
@@ -55,7 +55,7 @@ pub(super) struct Counts {
 pub(super) fn read(mut timeline: Timeline<'_>, settings: &Arc<Settings>) -> Packets {
     let mut packets = Packets::default();
     let mut shards: Vec<Shard> = (0..SHARDS).map(|_| Shard::new(settings)).collect();
-    let mut dealer = Dealer::default();
+    let mut dealer = Dealer::new(settings.limits);
     let mut hand = dealer.deal(&mut timeline, &mut packets);
     while !hand.is_empty() {
         let (_, next) = rayon::join(
@@ -63,7 +63,7 @@ pub(super) fn read(mut timeline: Timeline<'_>, settings: &Arc<Settings>) -> Pack
                 shards
                     .par_iter_mut()
                     .zip(&hand.cards)
-                    .for_each(|(shard, cards)| shard.work(&hand.pieces, cards));
+                    .for_each(|(shard, cards)| shard.work(&hand, cards));
             },
             || dealer.deal(&mut timeline, &mut packets),
         );
@@ -90,6 +90,7 @@ pub(super) fn read(mut timeline: Timeline<'_>, settings: &Arc<Settings>) -> Pack
             }
         }
     }
+    dealer.fragments.finish(&mut packets.anomalies);
     for (input, numbers) in &dealer.numbers {
         packets.counts.entry(*input).or_default().tcp_connections = u64::from(numbers.len());
     }
@@ -101,6 +102,8 @@ pub(super) fn read(mut timeline: Timeline<'_>, settings: &Arc<Settings>) -> Pack
 #[derive(Default)]
 struct Hand {
     pieces: Vec<Piece>,
+    /// Segments that came in fragments.
+    assembled: Vec<Box<[u8]>>,
     cards: Vec<Vec<Card>>,
 }
 
@@ -108,30 +111,58 @@ impl Hand {
     fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
+
+    /// A segment's header and payload.
+    fn segment(&self, card: &Card) -> Option<(&[u8], &[u8])> {
+        let bytes = match self.pieces.get(card.piece as usize) {
+            Some(piece) => piece.batch.frame(card.at as usize, piece.input)?.data,
+            None => self.assembled.get(card.at as usize)?,
+        };
+        let start = card.start as usize;
+        bytes
+            .get(start..)?
+            .get(..card.len as usize)?
+            .split_at_checked(usize::from(card.header))
+    }
 }
 
-/// A segment and where its payload is: a frame of a piece, and bytes of that frame.
+/// A segment and where it is: in a frame of a piece, or one that was put together; and which bytes
+/// of that.
 #[derive(Clone, Copy)]
 struct Card {
     segment: Segment,
     piece: u32,
-    frame: u32,
+    at: u32,
     start: u32,
     len: u32,
+    header: u8,
 }
 
+/// In the place of a piece: the segment was put together.
+const ASSEMBLED: u32 = u32::MAX;
+
 /// Reads frames, opens their headers and deals them by flow.
-#[derive(Default)]
 struct Dealer {
+    limits: Limits,
     numbers: BTreeMap<InputId, tcp::StreamNumbers>,
+    fragments: ip::Fragments,
     hasher: foldhash::fast::FixedState,
 }
 
 impl Dealer {
+    fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            numbers: BTreeMap::new(),
+            fragments: ip::Fragments::new(limits),
+            hasher: foldhash::fast::FixedState::default(),
+        }
+    }
+
     fn deal(&mut self, timeline: &mut Timeline<'_>, packets: &mut Packets) -> Hand {
         let mut hand = Hand {
-            pieces: Vec::new(),
             cards: vec![Vec::new(); SHARDS],
+            ..Hand::default()
         };
         let mut dealt = 0;
         while dealt < DEAL {
@@ -139,14 +170,14 @@ impl Dealer {
                 break;
             };
             dealt += piece.range.len();
-            let number = u32::try_from(hand.pieces.len()).unwrap_or(u32::MAX);
-            self.open(&piece, number, &mut hand.cards, packets);
+            self.open(&piece, &mut hand, packets);
             hand.pieces.push(piece);
         }
         hand
     }
 
-    fn open(&mut self, piece: &Piece, number: u32, cards: &mut [Vec<Card>], packets: &mut Packets) {
+    fn open(&mut self, piece: &Piece, hand: &mut Hand, packets: &mut Packets) {
+        let number = u32::try_from(hand.pieces.len()).unwrap_or(ASSEMBLED);
         let numbers = self.numbers.entry(piece.input).or_default();
         for index in piece.range.clone() {
             let Some(frame) = piece.batch.frame(index, piece.input) else {
@@ -161,41 +192,188 @@ impl Dealer {
                         format!("{had} of {was} bytes")
                     });
             }
-            let opened = link::peel(&frame)
-                .and_then(|packet| ip::open(&packet))
-                .and_then(|transport| {
-                    if transport.protocol == TCP {
-                        tcp::parse(&transport, frame.time, frame.place)
-                    } else {
-                        Err(Skip::NotIp)
-                    }
-                });
-            let (mut segment, payload) = match opened {
+            let mut opener = Opener {
+                frame: &frame,
+                limits: &self.limits,
+                numbers,
+                fragments: &mut self.fragments,
+                anomalies: &mut packets.anomalies,
+            };
+            let opened = link::peel(&frame).and_then(|packet| opener.packet(&packet, 0, false));
+            let Opened {
+                mut segment,
+                bytes,
+                header,
+            } = match opened {
                 Ok(opened) => opened,
                 Err(skip) => {
-                    note_skip(skip, frame.place, &mut packets.anomalies);
+                    note_skip(skip, &frame, &mut packets.anomalies);
                     continue;
                 }
             };
             segment.place.tcp_stream = Some(numbers.number(&segment));
-            // The payload lies within the frame: where, tells its distance from the frame's end.
-            let start = payload
-                .as_ptr()
-                .addr()
-                .wrapping_sub(frame.data.as_ptr().addr());
-            let (Ok(start), Ok(len)) = (u32::try_from(start), u32::try_from(payload.len())) else {
+            let (piece, at, start, len) = match bytes {
+                Bytes::OfFrame { start, len } => (number, index, start, len),
+                Bytes::Assembled(bytes) => {
+                    let len = bytes.len();
+                    hand.assembled.push(bytes);
+                    (ASSEMBLED, hand.assembled.len() - 1, 0, len)
+                }
+            };
+            let (Ok(at), Ok(start), Ok(len), Ok(header)) = (
+                u32::try_from(at),
+                u32::try_from(start),
+                u32::try_from(len),
+                u8::try_from(header),
+            ) else {
                 continue;
             };
             let shard = shard(&self.hasher, &segment);
-            if let Some(cards) = cards.get_mut(shard) {
+            if let Some(cards) = hand.cards.get_mut(shard) {
                 cards.push(Card {
                     segment,
-                    piece: number,
-                    frame: u32::try_from(index).unwrap_or(u32::MAX),
+                    piece,
+                    at,
                     start,
                     len,
+                    header,
                 });
             }
+        }
+    }
+}
+
+/// Goes from an IP packet to its TCP segment, through tunnels and fragments.
+struct Opener<'a> {
+    frame: &'a Frame<'a>,
+    limits: &'a Limits,
+    numbers: &'a mut tcp::StreamNumbers,
+    fragments: &'a mut ip::Fragments,
+    anomalies: &'a mut Anomalies,
+}
+
+/// A TCP segment that was found.
+struct Opened {
+    segment: Segment,
+    bytes: Bytes,
+    /// How many of the bytes are its header.
+    header: usize,
+}
+
+/// Where a segment with its header is.
+enum Bytes {
+    OfFrame { start: usize, len: usize },
+    Assembled(Box<[u8]>),
+}
+
+impl Opener<'_> {
+    /// `depth` is how many packets this one is within; `assembled` that it is no longer in the frame.
+    #[inline]
+    fn packet(
+        &mut self,
+        packet: &IpPacket<'_>,
+        depth: u8,
+        assembled: bool,
+    ) -> Result<Opened, Skip> {
+        if let Some((stated, is)) = ip::header_sum(packet) {
+            self.anomalies
+                .note(Kind::BadChecksum, self.frame.place, || {
+                    format!("IPv4 header: {stated:#06x}, should be {is:#06x}")
+                });
+        }
+        match ip::open(packet) {
+            Ok(transport) => self.transport(&transport, depth, assembled),
+            Err(Skip::Fragment) => self.fragment(packet, depth),
+            Err(skip) => Err(skip),
+        }
+    }
+
+    #[inline]
+    fn transport(
+        &mut self,
+        transport: &Transport<'_>,
+        depth: u8,
+        assembled: bool,
+    ) -> Result<Opened, Skip> {
+        if transport.protocol != TCP {
+            return self.other(transport, depth, assembled);
+        }
+        let (segment, payload) = tcp::parse(transport, self.frame.time, self.frame.place)?;
+        let whole = transport.payload;
+        let bytes = if assembled {
+            Bytes::Assembled(whole.into())
+        } else {
+            // It lies within the frame: where, tells its distance from the frame's start.
+            let frame = self.frame.data.as_ptr().addr();
+            Bytes::OfFrame {
+                start: whole.as_ptr().addr().wrapping_sub(frame),
+                len: whole.len(),
+            }
+        };
+        Ok(Opened {
+            segment,
+            bytes,
+            header: whole.len() - payload.len(),
+        })
+    }
+
+    /// What is no TCP: a tunnel, maybe, or an error that quotes a segment.
+    #[inline(never)]
+    fn other(
+        &mut self,
+        transport: &Transport<'_>,
+        depth: u8,
+        assembled: bool,
+    ) -> Result<Opened, Skip> {
+        match link::inside(transport) {
+            Some(Ok(_)) if depth >= self.limits.tunnels => Err(Skip::TooDeep),
+            Some(packet) => self.packet(&packet?, depth + 1, assembled),
+            None => {
+                self.quoted(transport);
+                Err(Skip::NotIp)
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn fragment(&mut self, packet: &IpPacket<'_>, depth: u8) -> Result<Opened, Skip> {
+        let fragment = ip::fragment(packet)?;
+        let protocol = fragment.protocol;
+        let wanted = |first: &[u8]| {
+            protocol == TCP || ip::is_extension(protocol) || link::carries(protocol, first)
+        };
+        if !wanted(&[]) {
+            return Err(Skip::NotIp);
+        }
+        let Frame { time, place, .. } = *self.frame;
+        let datagram = self
+            .fragments
+            .take(&fragment, time, place, wanted, self.anomalies)?;
+        self.transport(&datagram.open()?, depth, true)
+    }
+
+    /// An ICMP error quotes the packet that it is about (RFC 792, RFC 4443), and Wireshark gives a
+    /// quoted segment a stream number, be it the first of its stream.
+    fn quoted(&mut self, transport: &Transport<'_>) {
+        let errors: &[u8] = match transport.protocol {
+            ICMP => &[3, 4, 5, 11, 12],
+            ICMPV6 => &[1, 2, 3, 4],
+            _ => return,
+        };
+        let (Some(kind), Some(data)) = (transport.payload.first(), transport.payload.get(8..))
+        else {
+            return;
+        };
+        if !errors.contains(kind) {
+            return;
+        }
+        let missing = transport.missing;
+        let Frame { time, place, .. } = *self.frame;
+        let quoted = ip::open(&IpPacket { data, missing });
+        if let Ok(quoted) = quoted
+            && let Ok((segment, _)) = tcp::parse(&quoted, time, place)
+        {
+            self.numbers.number(&segment);
         }
     }
 }
@@ -207,19 +385,29 @@ fn shard(hasher: &foldhash::fast::FixedState, segment: &Segment) -> usize {
     usize::try_from(hasher.hash_one(pair)).unwrap_or(0) % SHARDS
 }
 
-fn note_skip(skip: Skip, place: Place, anomalies: &mut Anomalies) {
+fn note_skip(skip: Skip, frame: &Frame<'_>, anomalies: &mut Anomalies) {
+    let place = frame.place;
     match skip {
-        Skip::NotIp => {}
+        Skip::NotIp | Skip::Fragment => {}
         Skip::UnknownLink(link) => {
             anomalies.note(Kind::UnknownLinkType, place, || link::link_name(link));
         }
-        Skip::Fragment => anomalies.note(Kind::IpFragment, place, String::new),
-        Skip::Malformed(what) => anomalies.note(Kind::MalformedPacket, place, || what.to_owned()),
+        Skip::TooDeep => anomalies.note(Kind::TunnelDepth, place, String::new),
+        Skip::Malformed(what) => {
+            anomalies.note(Kind::MalformedPacket, place, || {
+                match link::interface(frame) {
+                    Some(interface) => format!("{what}, on interface {interface}"),
+                    None => what.to_owned(),
+                }
+            });
+        }
     }
 }
 
-/// IP protocol number of TCP.
+/// IP protocol numbers.
 const TCP: u8 = 6;
+const ICMP: u8 = 1;
+const ICMPV6: u8 = 58;
 
 /// The flows of one shard.
 struct Shard {
@@ -262,21 +450,15 @@ impl Shard {
         }
     }
 
-    fn work(&mut self, pieces: &[Piece], cards: &[Card]) {
+    fn work(&mut self, hand: &Hand, cards: &[Card]) {
         let settings = Arc::clone(&self.settings);
         let mut anomalies = mem::take(&mut self.finished.anomalies);
         let finished = &mut self.finished;
         for card in cards {
-            let Some(piece) = pieces.get(card.piece as usize) else {
+            let Some((header, payload)) = hand.segment(card) else {
                 continue;
             };
-            let Some(frame) = piece.batch.frame(card.frame as usize, piece.input) else {
-                continue;
-            };
-            let start = card.start as usize;
-            let Some(payload) = frame.data.get(start..start + card.len as usize) else {
-                continue;
-            };
+            note_sum(&card.segment, header, payload, &mut anomalies);
             if tcp::refuses(&card.segment) {
                 let limit = settings.limits.server_facts;
                 let (server, time) = (card.segment.source, card.segment.time);
@@ -303,6 +485,21 @@ impl Shard {
         finished.anomalies.merge(anomalies);
         finished.holes = holes;
         finished
+    }
+}
+
+/// Counts a segment whose checksum is wrong; it is taken all the same.
+fn note_sum(segment: &Segment, header: &[u8], payload: &[u8], anomalies: &mut Anomalies) {
+    /// Where a TCP header has its checksum.
+    const AT: usize = 16;
+    if segment.missing > 0 {
+        return;
+    }
+    let ends = (segment.source.ip(), segment.destination.ip());
+    if let Some((stated, is)) = ip::transport_sum(ends, TCP, AT, [header, payload]) {
+        anomalies.note(Kind::BadChecksum, segment.place, || {
+            format!("TCP: {stated:#06x}, should be {is:#06x}")
+        });
     }
 }
 

@@ -888,12 +888,14 @@ pub(super) const LONG: usize = 64;
 
 /// Oddities that mean something was there and could not be read, and that no count of an input
 /// tells.
-const UNREAD: [Kind; 13] = [
+const UNREAD: [Kind; 15] = [
     Kind::BadBlock,
     Kind::UnknownInterface,
     Kind::BadEntry,
     Kind::UnknownLinkType,
     Kind::IpFragment,
+    Kind::FragmentLimit,
+    Kind::TunnelDepth,
     Kind::OutOfOrderLimit,
     Kind::ConnectionLimit,
     Kind::BadHead,

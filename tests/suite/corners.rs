@@ -722,3 +722,30 @@ fn h16_several_session_headers_are_told_and_the_first_counts() {
     let headers = format!("{STREAM}mcp-session-id: other\r\nTransfer-Encoding: chunked\r\n");
     rewriting_changes_nothing(stream_head(&headers), &[Kind::SessionHeaderRepeated]);
 }
+
+/// Every row has a test of its own name, here or beside the code.
+#[test]
+fn every_row_has_a_named_test() {
+    let sources = [
+        include_str!("corners.rs"),
+        include_str!("../../src/tcp/rules.rs"),
+        include_str!("../../src/http/tests.rs"),
+        include_str!("links.rs"),
+    ];
+    for (letter, rows) in [('t', 1..=26), ('h', 1..=17)] {
+        for row in rows {
+            let names = [
+                format!("fn {letter}{row}_"),
+                format!("fn {letter}{row:02}_"),
+            ];
+            let named = |source: &&str| names.iter().any(|name| source.contains(name));
+            let within = match (letter, row) {
+                ('h', 15 | 17) => "fn h14_to_h17_",
+                _ => "",
+            };
+            let found = sources.iter().any(named)
+                || !within.is_empty() && sources.iter().any(|source| source.contains(within));
+            assert!(found, "{letter}{row} has no test");
+        }
+    }
+}

@@ -24,6 +24,9 @@ mod examples;
 // The page of field reports, held against the talks that show them.
 mod reports;
 
+// Link types, tunnels and fragments, and that they change no report.
+mod links;
+
 // What is said of captures with packets missing, held against the whole ones.
 mod loss;
 
