@@ -264,7 +264,7 @@ fn h2_interim_responses_answer_nothing() {
 }
 
 #[test]
-fn h2_and_h11_after_switching_protocols_nothing_is_read() {
+fn h11_after_switching_protocols_nothing_is_read() {
     let log = play(&[
         c("GET /ws HTTP/1.1\r\nUpgrade: websocket\r\n\r\n"),
         s("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n\r\n\x01\x02"),

@@ -2,10 +2,13 @@
 //!
 //! Inputs that have nothing to do with each other (the captures of several tests, of several days) say
 //! nothing of each other's sessions. One goes on where another ended, as the files of a ring buffer do,
-//! when a connection or a session is in both of them.
+//! when a connection or a session is in both of them, when their names are those that dumpcap and tcpdump
+//! give the files of one run, or when it lies wholly between two that a connection joins and shows their
+//! servers.
 
 use super::{
     exchange::{Exchange, Source, Window},
+    flow::Endpoint,
     id::SessionId,
     place::InputId,
     time::{Span, Timestamp},
@@ -30,17 +33,19 @@ pub struct Covered {
 }
 
 impl Coverage {
-    /// The coverage of inputs from the times of their first and last records. The entries of a HAR tell of
-    /// more: of their ends.
+    /// The coverage of inputs from their names and the times of their first and last records. The entries
+    /// of a HAR tell of more: of their ends.
     #[must_use]
-    pub fn of(
-        inputs: impl Iterator<Item = (InputId, Timestamp, Timestamp)>,
+    pub fn of<'n>(
+        inputs: impl Iterator<Item = (InputId, &'n str, Timestamp, Timestamp)>,
         exchanges: &[Exchange],
     ) -> Self {
         let mut coverage = Self::default();
-        for (input, first, last) in inputs {
+        let mut files = BTreeMap::new();
+        for (input, name, first, last) in inputs {
             coverage.include(input, first);
             coverage.include(input, last);
+            files.extend(ring_file(name).map(|file| (file, input)));
         }
         for exchange in exchanges {
             if matches!(exchange.source, Source::Har { .. }) {
@@ -50,6 +55,15 @@ impl Coverage {
         }
         if coverage.spans.len() > 1 {
             coverage.join(exchanges);
+            for (&(stem, number), &one) in &files {
+                let next = number
+                    .checked_add(1)
+                    .and_then(|next| files.get(&(stem, next)));
+                if let Some(&two) = next {
+                    coverage.follow_on(&mut vec![one, two], stem.within());
+                }
+            }
+            coverage.take_in(exchanges);
         }
         coverage
     }
@@ -76,7 +90,7 @@ impl Coverage {
                 sessions.entry(id).or_default().extend(&inputs);
             }
             // A connection tells at whatever distance that it is the same capture.
-            self.follow_on(&mut inputs, Span::from_nanos(i64::MAX));
+            self.follow_on(&mut inputs, ANY);
         }
         for inputs in sessions.into_values().filter(|inputs| inputs.len() > 1) {
             self.follow_on(&mut inputs.into_iter().collect(), AT_ONCE);
@@ -101,6 +115,57 @@ impl Coverage {
         }
     }
 
+    /// An input that lies wholly between two that go on with each other was made by the same capture, when it
+    /// shows a server that they show: its files were changed while some connection said nothing.
+    fn take_in(&mut self, exchanges: &[Exchange]) {
+        let mut servers: BTreeMap<InputId, BTreeSet<&Endpoint>> = BTreeMap::new();
+        for exchange in exchanges {
+            if let (Some(server), Source::Packets) = (&exchange.server, exchange.source) {
+                for input in inputs_of(exchange) {
+                    servers.entry(input).or_default().insert(server);
+                }
+            }
+        }
+        let meet = |one: InputId, two: InputId| match (servers.get(&one), servers.get(&two)) {
+            (Some(one), Some(two)) => one.iter().any(|server| two.contains(server)),
+            _ => false,
+        };
+        // By when the one ended: until when the capture is known to have gone on.
+        let mut links: Vec<(Timestamp, Timestamp, InputId, InputId)> = Vec::new();
+        for (&one, next) in &self.next {
+            for &two in next {
+                if let (Some(before), Some(after)) = (self.spans.get(&one), self.spans.get(&two)) {
+                    links.push((before.1, after.0, one, two));
+                }
+            }
+        }
+        links.sort_unstable();
+        let mut inputs: Vec<(Timestamp, Timestamp, InputId)> = self
+            .spans
+            .iter()
+            .map(|(&input, &(first, last))| (first, last, input))
+            .collect();
+        inputs.sort_unstable();
+        let mut links = links.into_iter().peekable();
+        let mut widest: Option<(Timestamp, InputId, InputId)> = None;
+        for (first, last, input) in inputs {
+            while let Some((_, until, one, two)) = links.next_if(|link| link.0 <= first) {
+                if widest.is_none_or(|(known, ..)| until > known) {
+                    widest = Some((until, one, two));
+                }
+            }
+            if let Some((until, one, two)) = widest
+                && last <= until
+                && input != one
+                && input != two
+                && (meet(input, one) || meet(input, two))
+            {
+                self.next.entry(one).or_default().insert(input);
+                self.next.entry(input).or_default().insert(two);
+            }
+        }
+    }
+
     /// What is covered of a conversation that was seen in these inputs.
     #[must_use]
     pub fn covered(&self, inputs: &BTreeSet<InputId>) -> Covered {
@@ -122,26 +187,86 @@ impl Coverage {
             .collect();
         spans.sort_unstable();
         let mut covered = Covered::default();
-        let mut last: Option<(Timestamp, InputId)> = None;
+        // Until when the capture is known to have gone on.
+        let mut reach: Option<Timestamp> = None;
         for (from, to, input) in spans {
-            if let Some((end, before)) = last {
-                let goes_on = self
-                    .next
-                    .get(&before)
-                    .is_some_and(|next| next.contains(&input));
-                if from > end && !goes_on {
-                    covered.lacks.push((end, from));
-                }
+            if let Some(end) = reach.filter(|&end| from > end) {
+                covered.lacks.push((end, from));
             }
             covered.window.include(from);
             covered.window.include(to);
-            if last.is_none_or(|(end, _)| to >= end) {
-                last = Some((to, input));
-            }
+            let next = self.next.get(&input).into_iter().flatten();
+            let goes_on = next.filter_map(|next| Some(self.spans.get(next)?.0));
+            reach = goes_on.chain([to]).chain(reach).max();
         }
         covered
     }
 }
+
+/// The rest of the name of a numbered file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Stem<'n> {
+    /// Of a capture that changes files: dumpcap, editcap, tcpdump.
+    Ring(&'n str),
+    /// Before and after the number: somebody cut a capture, or numbered several.
+    Numbered(&'n str, &'n str),
+}
+
+impl Stem<'_> {
+    /// How far apart two files of neighbouring numbers may be and be of one capture.
+    const fn within(self) -> Span {
+        match self {
+            Self::Ring(_) => ANY,
+            Self::Numbered(..) => AT_ONCE,
+        }
+    }
+}
+
+/// A file of several that one capture wrote, with its number: `NAME_NNNNN_TIME.EXT` of dumpcap and editcap, with
+/// 5 digits or more and 14; `NAME.EXTN` of tcpdump's `-C`, whose first file has no number; and any name
+/// with a last number of 3 digits or more, as those who cut captures give.
+fn ring_file(name: &str) -> Option<(Stem<'_>, u64)> {
+    let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let file = name.rsplit_once(['/', '\\']).map_or(name, |(_, file)| file);
+    let folder = name.len() - file.len();
+    let dumpcap = || {
+        let (rest, time) = file.split('.').next()?.rsplit_once('_')?;
+        let (stem, number) = rest.rsplit_once('_')?;
+        let fits = is_digits(number) && number.len() >= 5 && is_digits(time) && time.len() == 14;
+        let stem = Stem::Ring(name.get(..folder + stem.len())?);
+        fits.then(|| Some((stem, number.parse().ok()?)))?
+    };
+    let tcpdump = || {
+        let bare = file.trim_end_matches(".gz").trim_end_matches(".zst");
+        let number = EXTENSIONS.iter().find_map(|extension| {
+            let (_, number) = bare.rsplit_once(extension)?;
+            (number.is_empty() || is_digits(number)).then_some(number)
+        })?;
+        let stem = Stem::Ring(name.get(..folder + bare.len() - number.len())?);
+        match number {
+            "" => Some((stem, 0)),
+            number => Some((stem, number.parse().ok()?)),
+        }
+    };
+    let numbered = || {
+        let last = file.rfind(|c: char| c.is_ascii_digit())?;
+        let before = file
+            .get(..=last)?
+            .trim_end_matches(|c: char| c.is_ascii_digit());
+        let number = file.get(before.len()..=last)?;
+        let stem = Stem::Numbered(name.get(..folder + before.len())?, file.get(last + 1..)?);
+        (number.len() >= 3).then(|| Some((stem, number.parse().ok()?)))?
+    };
+    // The first file of tcpdump's has a name like any other.
+    let unnumbered = |found: &(Stem<'_>, u64)| found.1 == 0;
+    dumpcap()
+        .or_else(|| tcpdump().filter(|found| !unnumbered(found)))
+        .or_else(numbered)
+        .or_else(tcpdump)
+}
+
+/// Names of captures that tcpdump appends a number to.
+const EXTENSIONS: [&str; 2] = [".pcap", ".cap"];
 
 /// The inputs that an exchange was seen in.
 pub fn inputs_of(exchange: &Exchange) -> impl Iterator<Item = InputId> + '_ {
@@ -152,6 +277,9 @@ pub fn inputs_of(exchange: &Exchange) -> impl Iterator<Item = InputId> + '_ {
 /// A session in two inputs, of which one begins so soon after the other's end, was captured all the
 /// while: files are changed without a loss, and less silence than this proves nothing anyway.
 const AT_ONCE: Span = Span::from_secs(10);
+
+/// At whatever distance.
+const ANY: Span = Span::from_nanos(i64::MAX);
 
 /// Packets on both sides of a change of files may be out of order by this much.
 const OVERLAP: Span = Span::from_secs(1);
@@ -193,7 +321,7 @@ mod tests {
     fn covered(spans: &[(i64, i64)], exchanges: &[Exchange], of: &[u32]) -> (i64, i64, usize) {
         let inputs = (0..)
             .zip(spans)
-            .map(|(number, &(first, last))| (InputId(number), at(first), at(last)));
+            .map(|(number, &(first, last))| (InputId(number), "", at(first), at(last)));
         let coverage = Coverage::of(inputs, exchanges);
         let covered = coverage.covered(&of.iter().map(|&input| InputId(input)).collect());
         let seconds = |time: Option<Timestamp>| time.unwrap().nanos() / 1_000_000_000;
@@ -248,5 +376,79 @@ mod tests {
         let both = [seen("a", &[0], 5), seen("a", &[1], 70)];
         assert_eq!(covered(&[(0, 20), (60, 90)], &both, &[0, 1]), (0, 90, 1));
         assert_eq!(covered(&[(0, 20), (60, 90)], &both, &[0]), (0, 20, 0));
+    }
+
+    #[test]
+    fn a_file_between_two_of_one_capture_is_of_that_capture() {
+        let server = |mut exchange: Exchange, name: &str| {
+            exchange.server = Some(Endpoint::Name(name.into(), 80));
+            exchange
+        };
+        // A connection is in the first file and the last; a session only in the second.
+        let spans = [(0, 10), (30, 40), (70, 80)];
+        for (name, want) in [("s", (0, 80, 0)), ("t", (0, 80, 0))] {
+            let exchanges = [
+                server(seen("a", &[0, 2], 5), "s"),
+                server(seen("b", &[1], 31), name),
+            ];
+            assert_eq!(covered(&spans, &exchanges, &[0]), want);
+            let alone = covered(&spans, &exchanges, &[1]);
+            assert_eq!(
+                alone,
+                if name == "s" {
+                    (30, 80, 0)
+                } else {
+                    (30, 40, 0)
+                }
+            );
+        }
+        let both = [
+            server(seen("a", &[0, 2], 5), "s"),
+            server(seen("b", &[0, 1], 8), "s"),
+        ];
+        assert_eq!(covered(&spans, &both, &[0, 1, 2]), (0, 80, 0));
+    }
+
+    #[test]
+    fn names_tell_the_files_of_a_ring() {
+        let numbered = |before, after, number| (Stem::Numbered(before, after), number);
+        for (name, file) in [
+            (
+                "a/run_00012_20251009085320.pcapng",
+                (Stem::Ring("a/run"), 12),
+            ),
+            (
+                "run_100000_20251009085320.pcap.gz",
+                (Stem::Ring("run"), 100_000),
+            ),
+            ("x.pcap", (Stem::Ring("x.pcap"), 0)),
+            ("dir.d/x.pcap17", (Stem::Ring("dir.d/x.pcap"), 17)),
+            ("x.cap3", (Stem::Ring("x.cap"), 3)),
+            ("x.pcap2.gz", (Stem::Ring("x.pcap"), 2)),
+            ("d1/part0041.pcap", numbered("d1/part", ".pcap", 41)),
+            ("n1-007-é.har", numbered("n1-", "-é.har", 7)),
+            (
+                "run_12_20251009085320.log",
+                numbered("run_12_", ".log", 20_251_009_085_320),
+            ),
+        ] {
+            assert_eq!(ring_file(name), Some(file), "{name}");
+        }
+        for name in [
+            "",
+            "-",
+            "run2",
+            "ts01.har",
+            "x.pcapng",
+            "é.pcapä",
+            "99999999999999999999999",
+        ] {
+            assert_eq!(ring_file(name), None, "{name}");
+        }
+        let inputs = (0..).zip([("x.pcap", 0, 10), ("x.pcap1", 70, 80), ("x.pcap3", 90, 95)]);
+        let inputs = inputs.map(|(n, (name, first, last))| (InputId(n), name, at(first), at(last)));
+        let coverage = Coverage::of(inputs, &[]);
+        let of = |input| coverage.covered(&[InputId(input)].into()).window.last;
+        assert_eq!((of(0), of(1)), (Some(at(80)), Some(at(80))));
     }
 }

@@ -23,7 +23,8 @@ pub struct Exchange {
     pub connection: Option<ConnectionId>,
     /// Where its first byte is: the request's, or the response's when the request is missing.
     pub place: Place,
-    /// Other TCP stream numbers of the connection, when it spans files.
+    /// TCP stream numbers of the connection in other inputs, when it spans files: in its first, and in those
+    /// that showed it while this exchange lasted.
     pub more_places: Vec<Place>,
     /// The protocol that carried it.
     pub version: HttpVersion,

@@ -59,7 +59,7 @@ fn coverage(inputs: &[Input], exchanges: &[Exchange], clocks: &mcp::vantage::Clo
         let first = input.first_time?;
         let last = input.last_time.unwrap_or(first);
         let of_run = |time| clocks.of_run(InputId(number), time);
-        Some((InputId(number), of_run(first), of_run(last)))
+        Some((InputId(number), &*input.name, of_run(first), of_run(last)))
     });
     Coverage::of(times, exchanges)
 }

@@ -62,7 +62,12 @@ impl Tap {
                 base: 0,
                 outcome: Outcome::default(),
                 blanks: Vec::new(),
-                places: vec![opening.first.place],
+                places: vec![Seen::new(At {
+                    time: opening.first.time,
+                    place: opening.first.place,
+                    offset: 0,
+                })],
+                latest: 0,
                 initial: [None; 2],
                 acknowledged: 0,
                 received: 0,
@@ -82,7 +87,7 @@ impl Tap {
 
     fn note_roles(&mut self, at: At) {
         self.recorder.client = self.http.client();
-        self.recorder.note_place(at.place);
+        self.recorder.note_place(at);
     }
 }
 
@@ -94,7 +99,7 @@ impl tcp::Sink for Tap {
     }
 
     fn data(&mut self, sender: Side, bytes: &[u8], at: At) {
-        self.recorder.note_place(at.place);
+        self.recorder.note_place(at);
         self.http.data(sender, bytes, at, &mut self.recorder);
         self.note_roles(at);
     }
@@ -194,7 +199,10 @@ struct Recorder {
     /// See [`http::Sink::blank`].
     blanks: Vec<(Option<Timestamp>, Option<Timestamp>)>,
     /// A place in each input that the connection was seen in.
-    places: Vec<Place>,
+    /// By input, in order of its first packet.
+    places: Vec<Seen>,
+    /// The one that showed a packet last.
+    latest: usize,
     /// The sequence number of each side's first byte.
     initial: [Option<u32>; 2],
     /// How far the client acknowledged the server's bytes.
@@ -227,6 +235,23 @@ struct EventAt {
     event: u32,
     offset: u64,
     time: Timestamp,
+}
+
+/// An input that showed packets of a connection: its stream there, and from when to when.
+struct Seen {
+    place: Place,
+    first: Timestamp,
+    last: Timestamp,
+}
+
+impl Seen {
+    const fn new(at: At) -> Self {
+        Self {
+            place: at.place,
+            first: at.time,
+            last: at.time,
+        }
+    }
 }
 
 /// How a connection was closed, by side.
@@ -273,15 +298,35 @@ impl Closes {
 }
 
 impl Recorder {
-    fn note_place(&mut self, place: Place) {
-        if self
-            .places
-            .last()
-            .is_none_or(|last| last.input != place.input)
-            && !self.places.iter().any(|known| known.input == place.input)
-        {
-            self.places.push(place);
+    fn note_place(&mut self, at: At) {
+        let Some(place) = self.places.get_mut(self.latest) else {
+            return;
+        };
+        if place.place.input == at.place.input {
+            place.last = at.time.max(place.last);
+            return;
         }
+        let known = |seen: &Seen| seen.place.input == at.place.input;
+        self.latest = self.places.iter().position(known).unwrap_or_else(|| {
+            self.places.push(Seen::new(at));
+            self.places.len() - 1
+        });
+        if let Some(seen) = self.places.get_mut(self.latest) {
+            seen.last = at.time.max(seen.last);
+        }
+    }
+
+    /// The inputs other than its own that an exchange may have been seen in, and the connection's first:
+    /// it tells that two exchanges are of one connection.
+    fn more_places(&self, own: Place, begun: Timestamp, ended: Timestamp) -> Vec<Place> {
+        let mut places = Vec::new();
+        for (index, seen) in self.places.iter().enumerate() {
+            let meets = seen.first <= ended && seen.last >= begun;
+            if seen.place.input != own.input && (index == 0 || meets) {
+                places.push(seen.place);
+            }
+        }
+        places
     }
 
     fn endpoint(&self, side: Side) -> Endpoint {
@@ -461,12 +506,7 @@ impl Recorder {
         }
         exchange.end = end;
         exchange.connection = Some(ConnectionId::default());
-        exchange.more_places = self
-            .places
-            .iter()
-            .copied()
-            .filter(|place| place.input != exchange.place.input)
-            .collect();
+        exchange.more_places = self.more_places(exchange.place, exchange.time(), exchange.end.time);
         self.outcome.anomalies.merge(anomalies);
         self.outcome.exchanges.push(exchange);
     }

@@ -499,6 +499,29 @@ fn t26_time_may_go_back_and_files_may_overlap() {
         },
         &[],
     );
+    // A run cut into files of two packets each, as dumpcap names them.
+    for (name, came) in TALKS {
+        let talk = talk(came);
+        let all = packets(&talk);
+        let clean = audit(&talk, &capture(&talk, &all));
+        let folder = tempfile::tempdir().unwrap();
+        let mut options = options(&talk);
+        for (number, piece) in all.chunks(2).enumerate() {
+            let path = folder
+                .path()
+                .join(format!("run_{number:05}_20260101000000.pcap"));
+            fs::write(&path, capture(&talk, piece)).unwrap();
+        }
+        let folder = folder.path().to_str().unwrap().to_owned();
+        options.inputs.push(folder);
+        let got = run(&options, &Progress::default()).unwrap();
+        assert_eq!(resumes(&got), resumes(&clean), "{name}");
+        let codes = |analysis: &Analysis| -> Vec<&'static str> {
+            analysis.findings.iter().map(|found| found.code).collect()
+        };
+        assert_eq!(codes(&got), codes(&clean), "{name}");
+        assert!(oddities(&got).is_empty());
+    }
     // Of two files, each has every other packet.
     for (name, came) in TALKS {
         let talk = talk(came);
