@@ -64,7 +64,12 @@ pub fn read_body(text: &[u8], limits: &Limits) -> Vec<Message> {
             messages.extend(body_message(object, envelope, limits));
         }
     });
-    if read { messages } else { Vec::new() }
+    if !read {
+        return Vec::new();
+    }
+    // Nearly all bodies carry one message, and a vector that grows has room for four.
+    messages.shrink_to_fit();
+    messages
 }
 
 /// Reads the data of one event. Of a batch, the first response or error counts, else the first
