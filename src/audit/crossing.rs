@@ -7,7 +7,7 @@
 //! one other session did, and gets a payload that nobody but that one had.
 
 use super::{
-    gateway::Feeds,
+    gateway::Gateways,
     id::{Class, Parts},
     ledger::is_comparable,
 };
@@ -42,7 +42,7 @@ pub struct Crossings<'a> {
     /// The sessions' ids, by index.
     names: HashMap<u32, SessionId, RandomState>,
     /// What came over gateways.
-    feeds: Option<&'a Feeds<'a>>,
+    gateways: Option<&'a Gateways<'a>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -69,10 +69,10 @@ impl<'a> Crossings<'a> {
         sessions: &[(u32, &Session)],
         exchanges: &'a [Exchange],
         whole: bool,
-        feeds: &'a Feeds<'a>,
+        gateways: &'a Gateways<'a>,
     ) -> Self {
         let mut crossings = Self {
-            feeds: Some(feeds),
+            gateways: Some(gateways),
             ..Self::default()
         };
         if sessions.len() < 2 {
@@ -153,7 +153,7 @@ impl<'a> Crossings<'a> {
                 || lent().is_some();
             let fed = || {
                 let event = ((id, event.hash), is_for_all(event));
-                let feeds = self.feeds?;
+                let feeds = self.gateways?.feeds();
                 Some(feeds.explain(event, first.session, session))
             };
             (proven && fed() != Some(true)).then(|| Crossing {

@@ -20,6 +20,7 @@ use foldhash::fast::RandomState;
 use std::{
     collections::{BTreeSet, HashMap, HashSet},
     net::{IpAddr, SocketAddr},
+    sync::OnceLock,
 };
 
 /// A gateway passes an event on within this time.
@@ -36,6 +37,33 @@ const TORN: usize = 64;
 
 /// So many events, all of a session's, tell of a gateway where addresses do not.
 const ENOUGH: usize = 3;
+
+/// Which session feeds which in a run. It is learnt when it is first asked for, that is, when something went to
+/// a session that seems to be another's: most runs never ask, and it costs memory for every event.
+#[derive(Debug)]
+pub struct Gateways<'a> {
+    sessions: &'a [Session],
+    exchanges: &'a [Exchange],
+    feeds: OnceLock<Feeds<'a>>,
+}
+
+impl<'a> Gateways<'a> {
+    /// The gateways of a run.
+    #[must_use]
+    pub const fn new(sessions: &'a [Session], exchanges: &'a [Exchange]) -> Self {
+        Self {
+            sessions,
+            exchanges,
+            feeds: OnceLock::new(),
+        }
+    }
+
+    /// What its sessions had from each other.
+    pub fn feeds(&self) -> &Feeds<'a> {
+        self.feeds
+            .get_or_init(|| Feeds::learn(self.sessions, self.exchanges))
+    }
+}
 
 /// What sessions of all services had from each other.
 #[derive(Debug, Default)]

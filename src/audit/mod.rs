@@ -34,7 +34,7 @@ use crate::model::{
 use backend::Backends;
 use between::{Between, Run};
 use crossing::Crossings;
-use gateway::Feeds;
+use gateway::Gateways;
 use order::Orders;
 pub use owed::{Gaps, Spans};
 use rayon::prelude::*;
@@ -77,11 +77,11 @@ pub fn audit(
             members.push((index, session));
         }
     }
-    let feeds = Feeds::learn(&grouping.sessions, exchanges);
+    let gateways = Gateways::new(&grouping.sessions, exchanges);
     let crossings: Vec<Crossings<'_>> = (0..)
         .zip(&members)
         .map(|(service, members)| {
-            Crossings::learn(members, exchanges, services.is_whole(service), &feeds)
+            Crossings::learn(members, exchanges, services.is_whole(service), &gateways)
         })
         .collect();
     let (none, no_crossings) = (Backends::default(), Crossings::default());
