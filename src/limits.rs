@@ -31,7 +31,8 @@ pub struct Limits {
     /// Idle capture time after which a connection without FIN or RST is let go: 4 hours. An idle
     /// event stream with keep-alives never gets there.
     pub idle: Span,
-    /// Connections held at once: 1 million.
+    /// Connections held at once by each of 16 shards: 16 Ki, a quarter of a million in all, of up to 3 KiB
+    /// each beside what they hold of bodies. Those without any payload give way first.
     pub connections: usize,
     /// Head of a request or response: 256 KiB; servers refuse at 8 to 64 KiB.
     pub head: usize,
@@ -45,10 +46,17 @@ pub struct Limits {
     pub json_body: usize,
     /// Nesting of JSON (the parser's own limit).
     pub json_depth: usize,
+    /// Decoded bytes of bodies and events that the exchanges of each of 16 shards hold until they end: 96 MiB,
+    /// room for one body at its cap and another half. Few bytes on the wire may be many decoded, and
+    /// connections of which the end is missing hold them for long.
+    pub held_bodies: usize,
     /// Text of an error body kept to see what it speaks of.
     pub error_body: usize,
     /// One line of an event stream, and one event's data: 64 MiB, as a JSON body.
     pub event: usize,
+    /// Events of one response: a million, which is a day of ten a second. Four bytes make one, and it is kept
+    /// as a hundred.
+    pub events: usize,
     /// Decoded bytes for one encoded byte, past the first mebibyte: above it, it is a bomb.
     pub expansion: usize,
     /// Length of an id or header value kept: 8 KiB.
@@ -72,15 +80,17 @@ impl Default for Limits {
             reorder_packets: 64,
             reorder_time: Span::from_secs(3),
             idle: Span::from_secs(4 * 3600),
-            connections: 1 << 20,
+            connections: 1 << 14,
             head: 256 << 10,
             headers: 512,
             pipelined: 4096,
             early_response: 4 << 20,
             json_body: 64 << 20,
             json_depth: 128,
+            held_bodies: 96 << 20,
             error_body: 8 << 10,
             event: 64 << 20,
+            events: 1 << 20,
             expansion: 1000,
             text: 8 << 10,
             har_entry: 256 << 20,
@@ -91,3 +101,7 @@ impl Default for Limits {
 
 /// Headers below one IP header: tags, label stacks, pseudowires within each other.
 pub const LINK_HEADERS: usize = 32;
+
+/// Deliveries that the resumes of one session are held against, in all: 8 million. A thousand resumes of cursors
+/// with a thousand messages behind each are one. Past it, what a resume brought is not judged.
+pub const HISTORY_LOOKS: u64 = 8_000_000;

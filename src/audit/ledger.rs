@@ -6,6 +6,7 @@ use super::{
     order::{Orders, Standing},
     sighting::{Scope, Seen, Sightings},
 };
+use crate::limits::HISTORY_LOOKS;
 use crate::model::{
     event::Event,
     exchange::Exchange,
@@ -16,7 +17,7 @@ use crate::model::{
 };
 use foldhash::fast::RandomState;
 use std::{
-    cell::OnceCell,
+    cell::{Cell, OnceCell},
     collections::{BTreeMap, BTreeSet, HashMap},
     ops::Bound::Excluded,
 };
@@ -42,6 +43,8 @@ pub struct Ledger<'a> {
     over_keys: OnceCell<BTreeSet<Number>>,
     /// The incarnation of each segment; 0 before it was added.
     incarnation_of: Vec<u32>,
+    /// Deliveries that resumes were held against so far.
+    looks: Cell<u64>,
     /// Segments that answered a resume of which nothing could be said.
     unjudged: BTreeSet<u32>,
     /// For each incarnation, backend and key: where its streams began, and when an id first came with two
@@ -122,6 +125,7 @@ impl<'a> Ledger<'a> {
             bringers: OnceCell::new(),
             over_keys: OnceCell::new(),
             incarnation_of: vec![0; session.segments.len()],
+            looks: Cell::new(0),
             unjudged: BTreeSet::new(),
             counters: BTreeMap::new(),
         }
@@ -322,6 +326,18 @@ impl<'a> Ledger<'a> {
             .map_or(&[][..], |fresh| fresh.messages.as_slice());
         let place = messages.partition_point(|(place, _)| *place <= origin);
         messages.get(place..).unwrap_or(&[])
+    }
+
+    /// Takes note that a resume was held against so many deliveries.
+    pub fn look(&self, deliveries: usize) {
+        let looks = self.looks.get().saturating_add(deliveries as u64);
+        self.looks.set(looks);
+    }
+
+    /// Whether resumes were held against as many deliveries as they may be ([`HISTORY_LOOKS`]).
+    #[must_use]
+    pub const fn is_worn(&self) -> bool {
+        self.looks.get() > HISTORY_LOOKS
     }
 
     /// Numbers of a key strictly between two, with the segments of the session that bring them,

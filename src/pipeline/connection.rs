@@ -1,7 +1,7 @@
 //! One TCP connection → exchanges: joins the TCP, HTTP and SSE stages, and adds what only the
 //! connection knows: which events the client got, and who hung up.
 
-use super::draft::{Asked, Draft, Head, Settings};
+use super::draft::{Asked, Draft, Head, Held, Settings};
 use crate::{
     anomaly::{Anomalies, Kind},
     http,
@@ -45,7 +45,7 @@ pub(super) struct Tap {
 }
 
 impl Tap {
-    pub(super) fn new(opening: &tcp::Opening, settings: &Arc<Settings>) -> Self {
+    pub(super) fn new(opening: &tcp::Opening, settings: &Arc<Settings>, held: &Held) -> Self {
         let mut http = http::Connection::new(settings.limits);
         if !opening.syn {
             http.midstream(Side::A);
@@ -55,6 +55,7 @@ impl Tap {
             http,
             recorder: Recorder {
                 settings: Arc::clone(settings),
+                held: held.clone(),
                 a: Endpoint::Address(opening.a),
                 b: Endpoint::Address(opening.b),
                 client: None,
@@ -189,6 +190,8 @@ impl tcp::Sink for Tap {
 /// Takes HTTP events, drafts exchanges.
 struct Recorder {
     settings: Arc<Settings>,
+    /// What its shard holds.
+    held: Held,
     a: Endpoint,
     b: Endpoint,
     client: Option<Side>,
@@ -341,7 +344,7 @@ impl Recorder {
         let index = usize::try_from(exchange.0.checked_sub(self.base)?).ok()?;
         while self.open.len() <= index {
             self.open.push_back(Slot {
-                draft: Some(Draft::new(at.place, Source::Packets)),
+                draft: Some(Draft::new(at.place, Source::Packets, &self.held)),
                 asked: None,
                 ended: None,
                 last: at,

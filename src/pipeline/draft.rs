@@ -19,7 +19,10 @@ use crate::{
     },
     sse,
 };
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
 
 /// What drafting needs to know of the run.
 #[derive(Clone, Debug)]
@@ -60,6 +63,38 @@ pub(super) struct Asked<'a> {
     pub(super) head: Head<'a>,
 }
 
+/// Bytes of bodies that the exchanges of one shard hold until they end ([`Limits::held_bodies`]). One shard's
+/// alone: what others hold at the same moment depends on threads.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Held(Arc<AtomicUsize>);
+
+/// What one exchange holds of them.
+#[derive(Debug, Default)]
+struct Share {
+    all: Held,
+    own: usize,
+}
+
+impl Share {
+    /// It is so many bytes now; says whether all are within `most`.
+    fn set(&mut self, bytes: usize, most: usize) -> bool {
+        if bytes == self.own {
+            return true;
+        }
+        let others = self.all.0.load(Ordering::Relaxed).saturating_sub(self.own);
+        let all = others.saturating_add(bytes);
+        self.all.0.store(all, Ordering::Relaxed);
+        self.own = bytes;
+        all <= most
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.set(0, usize::MAX);
+    }
+}
+
 /// An exchange being drafted.
 pub(super) struct Draft {
     pub(super) exchange: Exchange,
@@ -69,6 +104,7 @@ pub(super) struct Draft {
     /// Sticky cookies that the client brought: the balancer is asked for that backend.
     cookies: Vec<BackendName>,
     anomalies: Anomalies,
+    share: Share,
 }
 
 /// What is done with a response's body.
@@ -81,7 +117,7 @@ enum Body {
 }
 
 impl Draft {
-    pub(super) fn new(place: Place, source: Source) -> Self {
+    pub(super) fn new(place: Place, source: Source, held: &Held) -> Self {
         Self {
             exchange: Exchange {
                 place,
@@ -93,7 +129,22 @@ impl Draft {
             response: Body::Pass,
             cookies: Vec::new(),
             anomalies: Anomalies::default(),
+            share: Share {
+                all: held.clone(),
+                own: 0,
+            },
         }
+    }
+
+    /// Says how much is held now; `false` when that is more than a shard may hold.
+    fn hold(&mut self, settings: &Settings) -> bool {
+        let response = match &self.response {
+            Body::Pass => 0,
+            Body::Keep(kept, _) => kept.len(),
+            Body::Events(parser) => parser.held_bytes(),
+        };
+        let bytes = self.request_body.len().saturating_add(response);
+        self.share.set(bytes, settings.limits.held_bodies)
     }
 
     pub(super) fn ends(&mut self, client: Option<Endpoint>, server: Option<Endpoint>) {
@@ -156,11 +207,14 @@ impl Draft {
             .limits
             .json_body
             .saturating_sub(self.request_body.len());
-        if self.keep_request_body && bytes.len() <= room {
+        let fits = self.keep_request_body && bytes.len() <= room;
+        if fits {
             self.request_body.extend_from_slice(bytes);
-        } else if self.keep_request_body {
+        }
+        if self.keep_request_body && !(fits && self.hold(settings)) {
             self.keep_request_body = false;
             self.request_body = Vec::new();
+            self.hold(settings);
             self.anomalies
                 .note(Kind::BodyLimit, self.exchange.place, || {
                     "request".to_owned()
@@ -173,6 +227,7 @@ impl Draft {
 
     pub(super) fn request_end(&mut self, complete: bool, at: At, settings: &Settings) {
         let body = std::mem::take(&mut self.request_body);
+        self.hold(settings);
         if let Some(request) = &mut self.exchange.request {
             request.complete = complete;
             request.end_time = at.time.max(request.end_time);
@@ -247,16 +302,39 @@ impl Draft {
             Body::Events(parser) => {
                 let exchange = &mut self.exchange;
                 let anomalies = &mut self.anomalies;
+                let mut full = false;
                 parser.push(bytes, at, &mut |event| {
-                    add_event(exchange, &event, anomalies, settings);
+                    full |= !add_event(exchange, &event, anomalies, settings);
                 });
+                if full {
+                    self.give_up("events", at);
+                }
             }
         }
+        if !self.hold(settings) {
+            self.give_up("response", at);
+            self.hold(settings);
+        }
+    }
+
+    /// Reads no more of the response: the rest of it is as good as missing.
+    fn give_up(&mut self, what: &str, at: At) {
+        self.response = Body::Pass;
+        self.anomalies
+            .note(Kind::BodyLimit, at.place, || what.to_owned());
+        self.hole(Part::ResponseBody, 0, at);
     }
 
     /// One event told by other means than a body.
     pub(super) fn event(&mut self, event: &sse::Event<'_>, settings: &Settings) {
-        add_event(&mut self.exchange, event, &mut self.anomalies, settings);
+        let torn = self
+            .exchange
+            .holes
+            .last()
+            .is_some_and(|hole| hole.after_events as usize >= settings.limits.events);
+        if !add_event(&mut self.exchange, event, &mut self.anomalies, settings) && !torn {
+            self.give_up("events", event.at);
+        }
     }
 
     /// Bytes that are not there.
@@ -282,6 +360,7 @@ impl Draft {
 
     pub(super) fn response_end(&mut self, complete: bool, wire_bytes: u64, settings: &Settings) {
         let body = std::mem::replace(&mut self.response, Body::Pass);
+        self.hold(settings);
         let Some(response) = &mut self.exchange.response else {
             return;
         };
@@ -345,12 +424,16 @@ impl Draft {
     }
 }
 
+/// Adds an event; `false` when there are as many as there may be.
 fn add_event(
     exchange: &mut Exchange,
     event: &sse::Event<'_>,
     anomalies: &mut Anomalies,
     settings: &Settings,
-) {
+) -> bool {
+    if exchange.events.len() >= settings.limits.events {
+        return false;
+    }
     let data = event.data.unwrap_or_default();
     let said = message::read_event(data, &settings.limits);
     if event.oversize {
@@ -422,6 +505,7 @@ fn add_event(
         has_data: event.data.is_some(),
     };
     exchange.events.push(event);
+    true
 }
 
 /// Keeps a text of an exchange, or points at the same text of the event before.

@@ -1,7 +1,7 @@
 //! HAR entries → exchanges. What the producer did not record is a hole, never an empty body; what a
 //! sanitizer wrote over names nothing.
 
-use super::draft::{Asked, Draft, Head, Settings};
+use super::draft::{Asked, Draft, Head, Held, Settings};
 use crate::{
     anomaly::{Anomalies, Kind},
     input::har::{Summary, is_masked_event_id, is_masked_id},
@@ -534,6 +534,8 @@ fn exchange(entry: &HarEntry, place: Place, settings: &Settings) -> (Exchange, A
             bodies: recorded,
             event_times: false,
         },
+        // One entry at a time is read.
+        &Held::default(),
     );
     let url = Url::of(&entry.url);
     draft.ends(None, url.endpoint(entry.server_ip.as_deref()));

@@ -3,7 +3,7 @@
 
 use super::{
     connection::{Outcome, Tap},
-    draft::Settings,
+    draft::{Held, Settings},
 };
 use crate::{
     anomaly::{Anomalies, Kind},
@@ -413,6 +413,7 @@ const ICMPV6: u8 = 58;
 struct Shard {
     table: tcp::Table<Tap>,
     settings: Arc<Settings>,
+    held: Held,
     finished: Finished,
 }
 
@@ -446,12 +447,14 @@ impl Shard {
         Self {
             table: tcp::Table::new(settings.limits),
             settings: Arc::clone(settings),
+            held: Held::default(),
             finished: Finished::default(),
         }
     }
 
     fn work(&mut self, hand: &Hand, cards: &[Card]) {
         let settings = Arc::clone(&self.settings);
+        let held = &self.held;
         let mut anomalies = mem::take(&mut self.finished.anomalies);
         let finished = &mut self.finished;
         for card in cards {
@@ -468,7 +471,7 @@ impl Shard {
                 &card.segment,
                 payload,
                 &mut anomalies,
-                &mut |opening| Tap::new(opening, &settings),
+                &mut |opening| Tap::new(opening, &settings, held),
                 &mut |tap| finished.take(tap.into_outcome(), &settings.limits),
             );
         }

@@ -130,6 +130,22 @@ impl Parser {
         self.state = State::SkipLine;
     }
 
+    /// Bytes kept of a line or an event that is not complete.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        let Block {
+            id,
+            event_type,
+            data,
+            ..
+        } = &self.block;
+        [id, event_type, data]
+            .iter()
+            .fold(self.line.len(), |sum, value| {
+                sum.saturating_add(value.copy.len())
+            })
+    }
+
     /// Bytes of an event begun and not ended: the tail that a cut left, comments excluded. 0 while
     /// an event is skipped whose beginning is missing.
     #[must_use]

@@ -107,6 +107,11 @@ impl<S: Sink> Connection<S> {
         self.sink = Some(sink);
     }
 
+    /// Whether bytes of it were seen.
+    pub(super) fn has_carried(&self) -> bool {
+        self.is_opened() && self.flows.iter().any(Flow::has_data)
+    }
+
     /// Time of the last packet.
     pub(super) const fn last_time(&self) -> Timestamp {
         self.last.time

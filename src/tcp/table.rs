@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, HashMap};
 /// payload. It is let go when both FINs are acknowledged or a reset was seen, after
 /// [`Limits::reorder_time`] without packets, so that late copies open no ghost; after
 /// [`Limits::idle`] without packets; when a SYN with another number takes its place; and the
-/// longest idle one when there are more than [`Limits::connections`]. Time is that of the packets.
+/// longest idle one when there are more than [`Limits::connections`], those without payload first. Time is that of the packets.
 #[derive(Debug)]
 pub struct Table<S> {
     limits: Limits,
@@ -51,7 +51,7 @@ struct Slot<S> {
 /// Which queue a connection waits in, the longest idle first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// No payload and no SYN was seen.
+    /// No payload was seen: scans and floods of SYNs among them.
     Bare,
     /// Over; lingers for late packets.
     Over,
@@ -228,7 +228,7 @@ impl<S: Sink> Table<S> {
         let after = match taken {
             Taken::Closed => Stage::Over,
             _ if before == Stage::Over => Stage::Over,
-            _ if connection.is_opened() => Stage::Open,
+            _ if connection.has_carried() => Stage::Open,
             _ => Stage::Bare,
         };
         self.requeue(slot, after);

@@ -42,6 +42,9 @@ mod follow;
 // Which part of src/ may import which.
 mod layers;
 
+// Changed and hostile captures, through the checks that the fuzzers run.
+mod fuzz;
+
 // The binary as people run it: arguments, exit codes, what goes where.
 mod cli;
 

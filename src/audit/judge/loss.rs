@@ -56,6 +56,7 @@ impl<'a> View<'_, 'a> {
         }
         if self.log.shared {
             for (number, segments) in ledger.bringers(&cursor.key, &from, &to) {
+                ledger.look(segments.len());
                 let by_others = segments.iter().any(|&index| {
                     let stream = self.bench.session.segments.get(index as usize);
                     let own = stream.map(|segment| segment.stream) == self.resumption.stream;
@@ -66,6 +67,7 @@ impl<'a> View<'_, 'a> {
             }
         }
         brought.extend(ledger.brought_under_any_key(&from, &to).filter_map(offset));
+        ledger.look(brought.len());
         let missing = apart
             .saturating_sub(1)
             .saturating_sub(brought.len() as u128);
@@ -116,7 +118,9 @@ impl<'a> View<'_, 'a> {
         };
         let start = self.exchange.time();
         let ledger = self.bench.ledger;
-        for &(place, came) in ledger.fresh_after(stream, self.log.incarnation, origin) {
+        let fresh = ledger.fresh_after(stream, self.log.incarnation, origin);
+        ledger.look(fresh.len());
+        for &(place, came) in fresh {
             if Some(place.segment) == self.resumption.segment
                 || came >= start
                 || !self.is_of_known_log(place.segment)

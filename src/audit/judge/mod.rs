@@ -230,7 +230,18 @@ impl<'a> Bench<'a> {
             answer,
             doubled: OnceCell::new(),
         };
+        let worn = |bench: &Self| {
+            let reason = "the history of the session is too long to be searched again and again";
+            bench.decision(Verdict::Indeterminate, Confidence::Low, reason, cursor)
+        };
+        if self.ledger.is_worn() {
+            return worn(self);
+        }
         let decision = view.decide();
+        // What was left out on the way may have decided.
+        if self.ledger.is_worn() {
+            return worn(self);
+        }
         Decision {
             foreign_cursor: view.is_foreign(),
             ids_vanished: decision.verdict == Verdict::Forked && view.ids_vanished(),

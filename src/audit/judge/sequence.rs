@@ -50,8 +50,13 @@ impl<'a> View<'_, 'a> {
         };
         let mut after = false;
         let ledger = self.bench.ledger;
+        if ledger.is_worn() {
+            return Known::No;
+        }
+        let look = |_: &&Seen| ledger.look(1);
         for seen in ledger
             .seen_alike_on(&self.log, id, event.hash)
+            .inspect(look)
             .filter(counts)
         {
             if agrees(seen, event) {
@@ -63,6 +68,7 @@ impl<'a> View<'_, 'a> {
         }
         let other = ledger
             .seen_on(&self.log, id)
+            .inspect(look)
             .filter(counts)
             .filter(|seen| self.is_of_known_log(seen.place.segment))
             .any(|seen| differs(seen, event));
@@ -152,6 +158,7 @@ impl<'a> View<'_, 'a> {
             Relation::After => false,
             Relation::Unordered => self.id_of(event).is_some_and(|id| {
                 self.bench.ledger.seen_on(&self.log, id).any(|seen| {
+                    self.bench.ledger.look(1);
                     seen.time < self.exchange.time()
                         && self.origin.is_some_and(|origin| seen.place <= origin)
                 })

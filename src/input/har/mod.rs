@@ -87,21 +87,25 @@ pub fn read(
     };
     let mut buffer = vec![0; PIECE];
     let mut failure = None;
+    let mut going = true;
+    // What nobody can read is counted to its end: how many bytes there are must not depend on how many a read
+    // gives.
     loop {
         let count = match source.read(&mut buffer) {
             Ok(count) => count,
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             Err(error) => {
-                failure = Some(error.to_string());
+                failure = going.then(|| error.to_string());
                 0
             }
         };
         let piece = buffer.get(..count).unwrap_or_default();
         reader.summary.bytes = reader.summary.bytes.saturating_add(count as u64);
-        let going = text.push(piece, count == 0, &mut |text| {
-            scanner.push(text, &mut |item| reader.take(item))
-        });
-        if count == 0 || !going {
+        going = going
+            && text.push(piece, count == 0, &mut |text| {
+                scanner.push(text, &mut |item| reader.take(item))
+            });
+        if count == 0 {
             break;
         }
     }
