@@ -458,6 +458,25 @@ fn a_clock_offset_makes_the_report_that_there_is_without_skew() {
     }
 }
 
+/// As [`taps`], but the second is behind a NAT: its connections have another client, so that they are no copies
+/// for TCP.
+fn taps_of_a_nat(ahead: i32) -> TempDir {
+    let folder = taps(ahead);
+    let path = folder.path().join("taps/b.pcap");
+    let mut bytes = fs::read(&path).unwrap();
+    let (client, other) = ([127, 0, 0, 10], [127, 0, 0, 77]);
+    let mut moved = 0;
+    for at in 0..bytes.len() - 4 {
+        if bytes[at..at + 4] == client {
+            bytes[at..at + 4].copy_from_slice(&other);
+            moved += 1;
+        }
+    }
+    assert_eq!(moved, 78);
+    fs::write(path, bytes).unwrap();
+    folder
+}
+
 #[test]
 fn a_skew_that_is_found_is_said_and_put_right() {
     for (ahead, said) in [
@@ -470,7 +489,7 @@ fn a_skew_that_is_found_is_said_and_put_right() {
             "Clocks a.pcap: the clock is 40.000 s ahead of that of taps/b.pcap; corrected",
         ),
     ] {
-        let folder = taps(ahead);
+        let folder = taps_of_a_nat(ahead);
         let output = forkscope(folder.path())
             .args(["audit", "a.pcap", "taps/b.pcap", "-o", "out"])
             .output()
@@ -492,7 +511,7 @@ fn a_skew_that_is_found_is_said_and_put_right() {
 /// What is given counts instead of what could be learnt, be it wrong.
 #[test]
 fn a_given_offset_is_not_corrected() {
-    let folder = taps(40);
+    let folder = taps_of_a_nat(40);
     let options = Options {
         inputs: vec![folder.path().to_str().unwrap().to_owned()],
         clock_offsets: vec![("b.pcap".to_owned(), Span::from_secs(-10))],
