@@ -4,10 +4,24 @@
 use crate::model::place::{InputId, Place};
 use std::collections::BTreeMap;
 
-/// The kinds of oddity. The name is what reports show.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Kind {
+/// Declares [`Kind`] and lists all of it, so that neither can lack one.
+macro_rules! kinds {
+    ($($(#[doc = $about:literal])+ $kind:ident,)+) => {
+        /// The kinds of oddity. The name is what reports show.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[non_exhaustive]
+        pub enum Kind {
+            $($(#[doc = $about])+ $kind,)+
+        }
+
+        impl Kind {
+            /// All of them, in the order that reports show.
+            pub const ALL: &[Self] = &[$(Self::$kind),+];
+        }
+    };
+}
+
+kinds! {
     // The capture file
     /// The file ends in the middle of a packet, block or entry.
     FileCut,
@@ -19,6 +33,10 @@ pub enum Kind {
     BadEntry,
     /// The same HAR entry twice; the copy is left out.
     DuplicateEntry,
+    /// An input that was given twice: by another name of it, or as a file of the same bytes.
+    DuplicateInput,
+    /// A packet that was captured long before the one that stands before it.
+    TimeBackwards,
     // Links and packets
     /// A link type that is not read.
     UnknownLinkType,
@@ -57,6 +75,8 @@ pub enum Kind {
     OpaqueTls,
     /// HTTP/2, which is not read.
     OpaqueHttp2,
+    /// A QUIC packet: HTTP/3 is not read.
+    OpaqueQuic,
     /// Bytes where an HTTP head should be.
     NotHttp,
     /// A head that breaks RFC 9112.
@@ -102,6 +122,8 @@ impl Kind {
             Self::UnknownInterface => "unknown-interface",
             Self::BadEntry => "bad-entry",
             Self::DuplicateEntry => "duplicate-entry",
+            Self::DuplicateInput => "duplicate-input",
+            Self::TimeBackwards => "time-backwards",
             Self::UnknownLinkType => "unknown-link-type",
             Self::MalformedPacket => "malformed-packet",
             Self::TruncatedPacket => "truncated-packet",
@@ -119,6 +141,7 @@ impl Kind {
             Self::ConnectionLimit => "connection-limit",
             Self::OpaqueTls => "opaque-tls",
             Self::OpaqueHttp2 => "opaque-http2",
+            Self::OpaqueQuic => "opaque-quic",
             Self::NotHttp => "not-http",
             Self::BadHead => "bad-head",
             Self::HeadLimit => "head-limit",
@@ -147,6 +170,8 @@ impl Kind {
             Self::UnknownInterface => "a packet of an interface that no block described",
             Self::BadEntry => "a HAR entry that could not be read",
             Self::DuplicateEntry => "the same HAR entry twice; the copy was left out",
+            Self::DuplicateInput => "an input that was given twice, by name or by its bytes",
+            Self::TimeBackwards => "a packet with a time long before that of the packet before it",
             Self::UnknownLinkType => "a link type that is not read",
             Self::MalformedPacket => "a packet header that is too short or contradicts itself",
             Self::TruncatedPacket => "a packet cut by the snapshot length",
@@ -170,6 +195,7 @@ impl Kind {
             Self::ConnectionLimit => "more open connections than the limit",
             Self::OpaqueTls => "TLS without keys",
             Self::OpaqueHttp2 => "HTTP/2, which is not read",
+            Self::OpaqueQuic => "QUIC, and so HTTP/3, which is not read",
             Self::NotHttp => "bytes where an HTTP head should be",
             Self::BadHead => "a head that breaks RFC 9112",
             Self::HeadLimit => "a head longer than the limit",
@@ -190,6 +216,93 @@ impl Kind {
             }
             Self::MadeUpTimes => "events whose times an exporter made up; they were left out",
             Self::NoWire => "a HAR entry made of JSON-RPC messages, without HTTP; not judged",
+        }
+    }
+
+    /// What it does to verdicts, in a sentence or two.
+    #[must_use]
+    pub const fn effect(self) -> &'static str {
+        match self {
+            Self::FileCut => {
+                "What comes before is judged. The capture ends there: nothing is called missing \
+                 after it."
+            }
+            Self::BadBlock => {
+                "What comes before is judged. What could not be read counts as not captured."
+            }
+            Self::UnknownInterface
+            | Self::MalformedPacket
+            | Self::TunnelDepth
+            | Self::IpFragment
+            | Self::FragmentLimit => {
+                "The packet is left out, as if it had not been captured: where it carried bytes of \
+                 a TCP stream there is a hole."
+            }
+            Self::BadEntry => "The entry is left out: what it held is not known.",
+            Self::DuplicateEntry | Self::DuplicateInput => "None: it counts once.",
+            Self::TimeBackwards => {
+                "The order of the file is kept, and so what is said; lengths of time across the \
+                 step are wrong."
+            }
+            Self::UnknownLinkType => {
+                "Its packets are left out: sessions in them are not seen, and nothing is said of \
+                 them."
+            }
+            Self::TruncatedPacket => {
+                "What was cut off a TCP stream is a hole of known length: nothing in it is called \
+                 missing."
+            }
+            Self::FragmentOverlap | Self::OverlapConflict => {
+                "What came first is judged, and another receiver may have taken the other."
+            }
+            Self::BadChecksum | Self::Urgent => "None: the bytes are read as they are.",
+            Self::Hole => {
+                "Nothing in it is called missing. Verdicts of sessions with one are of lower \
+                 confidence, or indeterminate."
+            }
+            Self::Midstream => {
+                "What was said before is not known: it may have been requests, events or the \
+                 session's start."
+            }
+            Self::OutOfOrderLimit => "The gap before them is a hole.",
+            Self::RstOutOfWindow => "None: the connection goes on.",
+            Self::ConnectionLimit => {
+                "The connection counts as open at the end of the capture; what it says later is \
+                 of one whose start is not in the capture."
+            }
+            Self::OpaqueTls | Self::OpaqueHttp2 | Self::OpaqueQuic => {
+                "Nothing of it is judged: sessions in it are not seen. No finding does not mean \
+                 that all is well there."
+            }
+            Self::NotHttp | Self::HeadLimit => {
+                "It is skipped up to the next head: exchanges in it are not seen, and nothing is \
+                 called missing there."
+            }
+            Self::BadHead => "It is read as servers and clients do that are lenient.",
+            Self::BodyFraming => {
+                "It is read as RFC 9112 says: chunked counts before lengths. A receiver that does \
+                 otherwise saw other bodies."
+            }
+            Self::BadChunk => "The body ends there, as before a hole.",
+            Self::UnpairedResponse => {
+                "It is an exchange without request: of which session it is may not be known, and \
+                 the client's sessions have a gap there."
+            }
+            Self::EarlyResponse => "None: the two are one exchange.",
+            Self::UndecodableBody | Self::DecompressionLimit | Self::BodyLimit => {
+                "The rest of the body is not known: nothing in it is called missing."
+            }
+            Self::SessionHeaderRepeated => "The first value counts.",
+            Self::CursorOnOtherMethod => "The request is no resume, and is not judged as one.",
+            Self::BodyNotRecorded => {
+                "What came is not known: a resume with such an answer is indeterminate."
+            }
+            Self::MaskedId => {
+                "Sessions and cursors cannot be told apart by it: nothing is compared, nobody \
+                 accused."
+            }
+            Self::MadeUpTimes => "What comes from those events alone is not judged.",
+            Self::NoWire => "None is judged: what was on the wire is not known.",
         }
     }
 }
@@ -258,3 +371,28 @@ impl Anomalies {
 
 /// Examples kept of one kind in one input: enough to go and look.
 const EXAMPLES: usize = 5;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_kind_has_a_name_of_its_own_and_says_what_it_is() {
+        let names: BTreeSet<_> = Kind::ALL.iter().map(|kind| kind.name()).collect();
+        assert_eq!(names.len(), Kind::ALL.len());
+        assert!(Kind::ALL.is_sorted());
+        for kind in Kind::ALL {
+            let name = kind.name();
+            assert!(
+                name.bytes()
+                    .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+            );
+            assert!(
+                !kind.about().is_empty() && !kind.about().ends_with('.'),
+                "{name}"
+            );
+            assert!(kind.effect().ends_with('.'), "{name}");
+        }
+    }
+}

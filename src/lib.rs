@@ -17,3 +17,4 @@ pub mod pipeline;
 pub mod report;
 pub mod sse;
 pub mod tcp;
+pub mod tls;

@@ -8,14 +8,14 @@ mod naming;
 mod packets;
 
 use crate::{
-    anomaly::Anomalies,
-    error::Error,
-    input::{self, Classified, HarInput, PacketInput, Source, timeline::Summary},
+    anomaly::{Anomalies, Kind},
+    error::{Error, nearest},
+    input::{self, Classified, Found, HarInput, PacketInput, Source, timeline::Summary},
     limits::Limits,
     link,
     model::{
-        analysis::{Analysis, Input},
-        place::InputId,
+        analysis::{Analysis, ClockOffset, Input},
+        place::{InputId, Place},
         time::Span,
     },
 };
@@ -23,9 +23,12 @@ use conclude::Harvest;
 use draft::Settings;
 use har::Har;
 use rayon::prelude::*;
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicU64, Ordering},
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
 };
 
 /// What to read and how to read it.
@@ -43,6 +46,8 @@ pub struct Options {
     pub servers: Vec<(String, Option<u16>)>,
     /// Judge any event stream with a cursor, one session per client and URL.
     pub all_sse: bool,
+    /// What is added to the times of inputs: by their names, or the last components of their paths.
+    pub clock_offsets: Vec<(String, Span)>,
     /// Cuts of one server no more than this apart are one incident.
     pub window: Span,
     /// Threads; 0 for one a core. No more than 256 are started.
@@ -60,6 +65,7 @@ impl Default for Options {
             backend_headers: Vec::new(),
             servers: Vec::new(),
             all_sse: false,
+            clock_offsets: Vec::new(),
             window: Span::from_secs(2),
             jobs: 0,
             limits: Limits::default(),
@@ -90,22 +96,26 @@ const MOST_THREADS: usize = 256;
 ///
 /// # Errors
 ///
-/// When options contradict each other.
+/// When an option names an input that is none, or no threads can be started.
 pub fn run(options: &Options, progress: &Progress) -> Result<Analysis, Error> {
     let threads = rayon::ThreadPoolBuilder::new()
         .num_threads(options.jobs.min(MOST_THREADS))
         .build()
         .map_err(|error| Error::new(format!("cannot start threads: {error}")))?;
     let analysis = threads.install(|| {
-        let harvest = gather(options, progress);
-        conclude::conclude(harvest, options)
-    });
+        let harvest = gather(options, progress)?;
+        Ok(conclude::conclude(harvest, options))
+    })?;
     progress.finished.store(true, Ordering::Relaxed);
     Ok(analysis)
 }
 
 /// Reads all inputs, packets first: they are merged in order of time. HARs follow, each by itself.
-fn gather(options: &Options, progress: &Progress) -> Harvest {
+///
+/// # Errors
+///
+/// When an option names an input that is none.
+fn gather(options: &Options, progress: &Progress) -> Result<Harvest, Error> {
     let settings = Arc::new(Settings {
         limits: options.limits,
         session_header: options.session_header.clone(),
@@ -114,10 +124,18 @@ fn gather(options: &Options, progress: &Progress) -> Harvest {
         all_sse: options.all_sse,
     });
     let mut harvest = Harvest::default();
-    let (mut sources, mut missing) = input::find(&options.inputs);
+    let Found {
+        mut sources,
+        errors: mut missing,
+        mut again,
+        ..
+    } = input::find(&options.inputs);
     // By name, so that the order in which inputs are named changes no report.
     sources.sort_by(|a, b| a.name.cmp(&b.name));
     missing.sort_by(|(a, _), (b, _)| a.cmp(b));
+    again.sort();
+    let offsets = offsets(&options.clock_offsets, &sources)?;
+    let copies = input::copies(&sources);
     let total = sources.iter().map(Source::stored_len).sum();
     progress.total.store(total, Ordering::Relaxed);
     for (name, error) in missing {
@@ -127,7 +145,22 @@ fn gather(options: &Options, progress: &Progress) -> Harvest {
             ..Input::default()
         });
     }
-    let (packet_inputs, har_inputs) = classify(&sources, options, progress, &mut harvest);
+    let first = harvest.inputs.len();
+    let (mut packet_inputs, har_inputs) =
+        classify(&sources, &copies, options, progress, &mut harvest);
+    note_again(&again, &mut harvest, first);
+    for (index, span) in offsets {
+        let input = InputId(u32::try_from(first + index).unwrap_or(u32::MAX));
+        harvest.given.insert(input, span);
+        if let Some(row) = harvest.inputs.get_mut(first + index) {
+            row.clock = Some(ClockOffset::Given(span));
+        }
+    }
+    for (input, packets) in &mut packet_inputs {
+        if let Some(span) = harvest.given.get(input) {
+            packets.move_times(*span);
+        }
+    }
     if !packet_inputs.is_empty() {
         let timeline = packets::timeline(packet_inputs, &options.limits, &progress.done);
         let read = packets::read(timeline, &settings);
@@ -139,10 +172,17 @@ fn gather(options: &Options, progress: &Progress) -> Harvest {
         harvest.counts = read.counts;
         harvest.window = read.window;
         harvest.servers = read.servers;
+        harvest.opaque = read.opaque;
     }
     let mut read: Vec<Har> = har_inputs
         .into_par_iter()
-        .map(|(input, har)| read_har(input, har, &settings, &options.limits, progress))
+        .map(|(input, har)| {
+            let mut har = read_har(input, har, &settings, &options.limits, progress);
+            if let Some(span) = harvest.given.get(&input) {
+                har.move_times(*span);
+            }
+            har
+        })
         .collect();
     har::leave_out_copies(&mut read);
     for har in read {
@@ -153,6 +193,7 @@ fn gather(options: &Options, progress: &Progress) -> Harvest {
                 unreadable,
                 name,
                 path: row.path.take(),
+                clock: row.clock.take(),
                 ..har.row
             };
         }
@@ -164,7 +205,103 @@ fn gather(options: &Options, progress: &Progress) -> Harvest {
         }
         harvest.anomalies.merge(har.anomalies);
     }
-    harvest
+    describe_copies(&copies, first, &mut harvest.inputs);
+    Ok(harvest)
+}
+
+/// What is added to the times of which sources.
+fn offsets(given: &[(String, Span)], sources: &[Source]) -> Result<BTreeMap<usize, Span>, Error> {
+    let mut offsets = BTreeMap::new();
+    for (file, span) in given {
+        let last = |source: &Source| {
+            let name = source.path.as_ref()?.file_name()?;
+            Some(name.to_string_lossy().into_owned())
+        };
+        let all = |of: &dyn Fn(&Source) -> bool| -> Vec<usize> {
+            let named = (0..).zip(sources).filter(|(_, source)| of(source));
+            named.map(|(index, _)| index).collect()
+        };
+        let mut named = all(&|source| source.name == *file);
+        if named.is_empty() {
+            named = all(&|source| last(source).as_deref() == Some(file));
+        }
+        match named.as_slice() {
+            [one] => {
+                offsets.insert(*one, *span);
+            }
+            [one, two, ..] => {
+                let name = |index: &usize| sources.get(*index).map_or("", |source| &*source.name);
+                return Err(Error::new(format!(
+                    "--clock-offset: {file} may be {} or {}: name it as it is found",
+                    name(one),
+                    name(two)
+                )));
+            }
+            [] => {
+                let names: Vec<String> = sources
+                    .iter()
+                    .flat_map(|source| [Some(source.name.clone()), last(source)])
+                    .flatten()
+                    .collect();
+                let near = nearest(file, names.iter().map(String::as_str));
+                let near = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
+                return Err(Error::new(format!(
+                    "--clock-offset: no input is named {file}{near}"
+                )));
+            }
+        }
+    }
+    Ok(offsets)
+}
+
+/// Notes what was named again, and copies, on the inputs that count for them.
+fn note_again(again: &[(String, String)], harvest: &mut Harvest, first: usize) {
+    let by_name: BTreeMap<&str, usize> = (first..)
+        .zip(harvest.inputs.iter().skip(first))
+        .map(|(index, row)| (&*row.name, index))
+        .collect();
+    let place = |name: &str| {
+        let index = by_name.get(name).copied()?;
+        Some(Place {
+            input: InputId(u32::try_from(index).ok()?),
+            ..Place::default()
+        })
+    };
+    for (name, kept) in again {
+        if let Some(place) = place(kept) {
+            harvest.anomalies.note(Kind::DuplicateInput, place, || {
+                if name == kept {
+                    "named again".to_owned()
+                } else {
+                    format!("named again as {name}")
+                }
+            });
+        }
+    }
+    for row in &harvest.inputs {
+        if let Some(place) = row.copy_of.as_deref().and_then(place) {
+            harvest.anomalies.note(Kind::DuplicateInput, place, || {
+                format!("{} holds the same bytes", row.name)
+            });
+        }
+    }
+}
+
+/// Says of copies what is said of the file, but counts nothing.
+fn describe_copies(copies: &[Option<usize>], first: usize, inputs: &mut [Input]) {
+    for (index, original) in copies.iter().enumerate() {
+        let Some(original) = original.and_then(|original| inputs.get(first + original)) else {
+            continue;
+        };
+        let (format, links) = (original.format.clone(), original.link_types.clone());
+        let (damaged, unreadable) = (original.damaged.clone(), original.unreadable.clone());
+        if let Some(row) = inputs.get_mut(first + index) {
+            row.format = format;
+            row.link_types = links;
+            row.damaged = damaged;
+            row.unreadable = unreadable;
+        }
+    }
 }
 
 /// Why an input could not be read, without its name, which stands beside it.
@@ -181,16 +318,25 @@ type Inputs<'p, T> = Vec<(InputId, T)>;
 
 fn classify<'p>(
     sources: &[Source],
+    copies: &[Option<usize>],
     options: &Options,
     progress: &'p Progress,
     harvest: &mut Harvest,
 ) -> (Inputs<'p, PacketInput<'p>>, Inputs<'p, HarInput<'p>>) {
-    let classified: Vec<Result<Classified<'p>, Error>> = sources
+    let classified: Vec<Option<Result<Classified<'p>, Error>>> = sources
         .par_iter()
-        .map(|source| input::classify(source, &options.limits, &progress.done))
+        .zip(copies)
+        .map(|(source, copy)| match copy {
+            Some(_) => {
+                let length = source.stored_len();
+                progress.done.fetch_add(length, Ordering::Relaxed);
+                None
+            }
+            None => Some(input::classify(source, &options.limits, &progress.done)),
+        })
         .collect();
     let (mut packet_inputs, mut har_inputs) = (Vec::new(), Vec::new());
-    for (source, classified) in sources.iter().zip(classified) {
+    for ((source, classified), copy) in sources.iter().zip(classified).zip(copies) {
         let id = InputId(u32::try_from(harvest.inputs.len()).unwrap_or(u32::MAX));
         let mut row = Input {
             name: source.name.clone(),
@@ -198,9 +344,13 @@ fn classify<'p>(
             ..Input::default()
         };
         match classified {
-            Ok(Classified::Packets(packets)) => packet_inputs.push((id, packets)),
-            Ok(Classified::Har(har)) => har_inputs.push((id, har)),
-            Err(error) => row.unreadable = Some(reason(&row.name, &error.to_string())),
+            Some(Ok(Classified::Packets(packets))) => packet_inputs.push((id, packets)),
+            Some(Ok(Classified::Har(har))) => har_inputs.push((id, har)),
+            Some(Err(error)) => row.unreadable = Some(reason(&row.name, &error.to_string())),
+            None => {
+                let original = copy.and_then(|original| sources.get(original));
+                row.copy_of = original.map(|original| original.name.clone());
+            }
         }
         harvest.inputs.push(row);
     }
@@ -210,6 +360,12 @@ fn classify<'p>(
 fn describe_packets(row: Option<&mut Input>, summary: Summary) {
     let Some(row) = row else { return };
     row.format = summary.format;
+    row.unread_links = summary
+        .link_types
+        .iter()
+        .filter(|link| !link::is_read(**link))
+        .map(|link| link::link_name(*link))
+        .collect();
     row.link_types = summary
         .link_types
         .into_iter()

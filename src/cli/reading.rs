@@ -5,7 +5,10 @@ use anyhow::Context;
 use clap::Args;
 use forkscope::{
     limits::Limits,
-    model::analysis::{Analysis, Input},
+    model::{
+        analysis::{Analysis, Input},
+        time::Span,
+    },
     pipeline::{self, Options},
     report::{Style, escape::escape_name_to},
 };
@@ -29,6 +32,19 @@ pub(crate) struct Reading {
     /// Judge any SSE with Last-Event-ID: one session per client and URL
     #[arg(long)]
     all_sse: bool,
+    /// Add DUR to all times of the input FILE, whose clock was wrong: tap-b.pcap=-1.5s; repeatable
+    ///
+    /// FILE is an input as it was named, as it was found in a folder, or its last path component;
+    /// DUR may be negative (-1.5s, +200ms, 2min; seconds without a unit). Times are put right before
+    /// anything is put in order, and reports have the corrected ones. Without it, the clocks of inputs that show the
+    /// same exchanges are compared, and put right by that; what is given here counts instead.
+    #[arg(
+        long,
+        value_name = "FILE=DUR",
+        value_parser = values::clock_offset,
+        allow_hyphen_values = true
+    )]
+    clock_offset: Vec<(String, Span)>,
     /// How times are written
     #[arg(long, value_name = "FORM", default_value = "utc")]
     time: Time,
@@ -58,6 +74,7 @@ impl Reading {
                 .clone()
                 .unwrap_or(defaults.session_header),
             servers: self.server.clone(),
+            clock_offsets: self.clock_offset.clone(),
             all_sse: self.all_sse,
             jobs: self.jobs,
             limits: self.memory.map_or(defaults.limits, limits),

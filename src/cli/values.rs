@@ -26,6 +26,7 @@ pub(crate) fn duration(text: &str) -> Result<Span, String> {
     let wrong = || "a number with a unit, such as 2s or 500ms".to_owned();
     let (number, unit) = split_unit(text);
     let factor: u64 = match unit {
+        "us" | "µs" => 1_000,
         "ms" => 1_000_000,
         "s" | "" => 1_000_000_000,
         "m" | "min" => 60_000_000_000,
@@ -36,6 +37,22 @@ pub(crate) fn duration(text: &str) -> Result<Span, String> {
     i64::try_from(nanos)
         .map(Span::from_nanos)
         .map_err(|_| wrong())
+}
+
+/// A file and what is added to its times: `FILE=DUR`, `tap-b.pcap=-1.5s`, `b.pcap=+200ms`. A file may
+/// have a `=` in its name, a length of time has none.
+pub(crate) fn clock_offset(text: &str) -> Result<(String, Span), String> {
+    let wrong = || "FILE=DUR, such as tap-b.pcap=-1.5s or b.pcap=+200ms".to_owned();
+    let (file, offset) = text.rsplit_once('=').ok_or_else(wrong)?;
+    let (sign, length) = match offset.strip_prefix('-') {
+        Some(length) => (-1, length),
+        None => (1, offset.strip_prefix('+').unwrap_or(offset)),
+    };
+    let length = duration(length).map_err(|_| wrong())?;
+    if file.is_empty() {
+        return Err(wrong());
+    }
+    Ok((file.to_owned(), Span::from_nanos(sign * length.nanos())))
 }
 
 /// A server: `HOST`, `HOST:PORT`, IPv6 in brackets when a port follows. The host in lower case.
@@ -121,6 +138,24 @@ mod tests {
         assert_eq!(duration("0"), Ok(Span::ZERO));
         for wrong in ["", "s", "-2s", "2 s", "2y", "1e9s", "99999999999h"] {
             assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn reads_clock_offsets() {
+        let of = |file: &str, millis| Ok((file.to_owned(), Span::from_millis(millis)));
+        assert_eq!(clock_offset("b.pcap=-1.5s"), of("b.pcap", -1500));
+        assert_eq!(clock_offset("b.pcap=+200ms"), of("b.pcap", 200));
+        assert_eq!(clock_offset("a=b.pcap=2"), of("a=b.pcap", 2000));
+        assert_eq!(clock_offset("-=-1h"), of("-", -3_600_000));
+        assert_eq!(
+            clock_offset("x=500us"),
+            Ok(("x".to_owned(), Span::from_nanos(500_000)))
+        );
+        for wrong in [
+            "", "b.pcap", "=2s", "b=", "b=-", "b=--2s", "b=soon", "b=2 s",
+        ] {
+            assert!(clock_offset(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -11,6 +11,7 @@
 )]
 
 mod compression;
+mod copies;
 pub mod har;
 pub mod packets;
 mod pcap;
@@ -20,17 +21,22 @@ mod samples;
 mod sniff;
 pub mod timeline;
 
+pub use copies::copies;
+
 use crate::{
     anomaly::Anomalies,
     error::Error,
     limits::Limits,
-    model::{place::InputId, time::Timestamp},
+    model::{
+        place::InputId,
+        time::{Span, Timestamp},
+    },
 };
 use compression::{Peeked, Stored, unpack};
 use packets::{Decoder, Reader};
 use sniff::Format;
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, btree_map::Entry},
     fmt, fs, io,
     io::Read,
     path::{Path, PathBuf},
@@ -76,13 +82,27 @@ impl Source {
     }
 }
 
-/// The sources that `inputs` name, in that order, and what could not be found.
+/// What was found under the names of inputs.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// What is to be read, in the order it was named.
+    pub sources: Vec<Source>,
+    /// What could not be found, by its name.
+    pub errors: Vec<(String, Error)>,
+    /// What was named again: by what name, and that of the source that it is.
+    pub again: Vec<(String, String)>,
+    /// Which source each file is.
+    taken: BTreeMap<Identity, usize>,
+}
+
+/// The sources that `inputs` name, and what could not be found.
 ///
 /// `-` is standard input. Files are taken as named, whatever is in them; in folders, searched with
 /// all below them in order of name, files that are captures by their first bytes. What is named
-/// twice is taken once. Links to folders inside folders are not followed.
+/// twice, be it by another path, a link, or as standard input, is taken once. Links to folders inside
+/// folders are not followed.
 #[must_use]
-pub fn find(inputs: &[String]) -> (Vec<Source>, Vec<(String, Error)>) {
+pub fn find(inputs: &[String]) -> Found {
     let mut found = Found::default();
     for input in inputs {
         if input == "-" {
@@ -96,7 +116,7 @@ pub fn find(inputs: &[String]) -> (Vec<Source>, Vec<(String, Error)>) {
             Ok(_) => found.file(path),
         }
     }
-    (found.sources, found.errors)
+    found
 }
 
 /// What a source holds.
@@ -127,6 +147,7 @@ pub fn classify<'p>(
             Opened::Packets(reader) => Classified::Packets(PacketInput {
                 source,
                 first_time: None,
+                ahead: Span::ZERO,
                 open: Some(reader),
             }),
             Opened::Har(text, format) => Classified::Har(HarInput {
@@ -143,6 +164,7 @@ pub fn classify<'p>(
                 Classified::Packets(PacketInput {
                     source,
                     first_time: batch.and_then(|batch| batch.time(0)),
+                    ahead: Span::ZERO,
                     open: None,
                 })
             }
@@ -157,8 +179,18 @@ pub struct PacketInput<'p> {
     source: Source,
     /// Time of its first packet; `None` when there is none, or it is not known yet.
     first_time: Option<Timestamp>,
+    /// Added to all of its times.
+    ahead: Span,
     /// What cannot be opened again.
     open: Option<Box<Reader<'p>>>,
+}
+
+impl PacketInput<'_> {
+    /// Adds `span` to the times of all packets: what it was captured with was not the right time.
+    pub fn move_times(&mut self, span: Span) {
+        self.ahead = span;
+        self.first_time = self.first_time.map(|time| time.plus(span));
+    }
 }
 
 /// A source of HAR text.
@@ -308,35 +340,77 @@ fn open_as<'p>(
     Ok(Opened::Packets(Box::new(reader)))
 }
 
-/// Sources as they are found.
-#[derive(Default)]
-struct Found {
-    sources: Vec<Source>,
-    errors: Vec<(String, Error)>,
-    /// Canonical paths of files taken.
-    taken: BTreeSet<PathBuf>,
-    stdin: bool,
+/// What makes two names those of one file.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Identity {
+    /// Device and number on it: also a pipe has them, and standard input.
+    Inode(u64, u64),
+    /// Where the system does not tell these.
+    Path(PathBuf),
+    /// Standard input, where the system does not tell these.
+    Stdin,
+}
+
+impl Identity {
+    #[cfg(unix)]
+    fn of(metadata: &fs::Metadata) -> Option<Self> {
+        use std::os::unix::fs::MetadataExt;
+        // Some network file systems number nothing.
+        (metadata.ino() != 0).then(|| Self::Inode(metadata.dev(), metadata.ino()))
+    }
+
+    #[cfg(not(unix))]
+    fn of(_: &fs::Metadata) -> Option<Self> {
+        None
+    }
+
+    fn of_file(path: &Path) -> Self {
+        let metadata = fs::metadata(path);
+        let number = metadata.ok().as_ref().and_then(Self::of);
+        number.unwrap_or_else(|| {
+            Self::Path(fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()))
+        })
+    }
+
+    #[cfg(unix)]
+    fn of_stdin() -> Self {
+        use std::os::fd::AsFd;
+        let stdin = io::stdin().as_fd().try_clone_to_owned();
+        let metadata = stdin.and_then(|stdin| fs::File::from(stdin).metadata());
+        metadata
+            .ok()
+            .as_ref()
+            .and_then(Self::of)
+            .unwrap_or(Self::Stdin)
+    }
+
+    #[cfg(not(unix))]
+    fn of_stdin() -> Self {
+        Self::Stdin
+    }
 }
 
 impl Found {
     fn stdin(&mut self) {
-        if !self.stdin {
-            self.stdin = true;
-            self.sources.push(Source {
-                name: "-".to_owned(),
-                path: None,
-            });
-        }
+        self.take(Identity::of_stdin(), "-".to_owned(), None);
     }
 
     fn file(&mut self, path: &Path) {
-        // A path without a canonical form (`/dev/fd/63`) is its own.
-        let canonical = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        if self.taken.insert(canonical) {
-            self.sources.push(Source {
-                name: path.display().to_string(),
-                path: Some(path.to_owned()),
-            });
+        let name = path.display().to_string();
+        self.take(Identity::of_file(path), name, Some(path.to_owned()));
+    }
+
+    fn take(&mut self, identity: Identity, name: String, path: Option<PathBuf>) {
+        match self.taken.entry(identity) {
+            Entry::Vacant(new) => {
+                new.insert(self.sources.len());
+                self.sources.push(Source { name, path });
+            }
+            Entry::Occupied(known) => {
+                let first = self.sources.get(*known.get());
+                let first = first.map_or_else(String::new, |source| source.name.clone());
+                self.again.push((name, first));
+            }
         }
     }
 
@@ -639,7 +713,9 @@ mod tests {
             ("log.json", br#"{"log":"text"}"#),
         ]);
         let root = folder.path().display().to_string();
-        let (sources, errors) = find(std::slice::from_ref(&root));
+        let Found {
+            sources, errors, ..
+        } = find(std::slice::from_ref(&root));
         let names: Vec<_> = sources
             .iter()
             .map(|source| source.name.strip_prefix(&root).unwrap())
@@ -660,7 +736,9 @@ mod tests {
             format!("{root}/y"),
             "-".to_owned(),
         ];
-        let (sources, errors) = find(&inputs);
+        let Found {
+            sources, errors, ..
+        } = find(&inputs);
         let names: Vec<_> = sources.iter().map(|source| source.name.as_str()).collect();
         // What is named is taken whatever is in it.
         assert_eq!(names, ["-", &inputs[1], &inputs[4]]);
@@ -672,7 +750,9 @@ mod tests {
         let folder = folder(&[("empty/notes", b"text")]);
         let missing = folder.path().join("missing").display().to_string();
         let empty = folder.path().join("empty").display().to_string();
-        let (sources, errors) = find(&[missing.clone(), empty.clone()]);
+        let Found {
+            sources, errors, ..
+        } = find(&[missing.clone(), empty.clone()]);
         assert!(sources.is_empty());
         let names: Vec<_> = errors.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names, [&missing, &empty]);
@@ -693,7 +773,9 @@ mod tests {
         symlink(root.join("linked/y"), root.join("real/y")).unwrap();
         symlink(root.join("nowhere"), root.join("real/z")).unwrap();
         let socket = std::os::unix::net::UnixListener::bind(root.join("real/socket"));
-        let (sources, errors) = find(&[root.join("real").display().to_string()]);
+        let Found {
+            sources, errors, ..
+        } = find(&[root.join("real").display().to_string()]);
         let names: Vec<_> = sources
             .iter()
             .map(|source| Path::new(&source.name).file_name().unwrap().to_owned())

@@ -12,7 +12,7 @@ use crate::{
     model::{
         packet::{Frame, LinkType},
         place::{InputId, Place},
-        time::Timestamp,
+        time::{Span, Timestamp},
     },
 };
 use std::{
@@ -117,6 +117,8 @@ pub struct Reader<'p> {
     links: Vec<LinkType>,
     totals: Totals,
     damage: Option<Damage>,
+    /// Added to all times.
+    ahead: Span,
 }
 
 impl<'p> Reader<'p> {
@@ -147,7 +149,13 @@ impl<'p> Reader<'p> {
             links,
             totals: Totals::default(),
             damage: None,
+            ahead: Span::ZERO,
         }
+    }
+
+    /// Adds `span` to the times of the packets from now on.
+    pub(super) fn move_times(&mut self, span: Span) {
+        self.ahead = span;
     }
 
     /// Takes buffers from `pool` from now on, and gives them back to it.
@@ -242,7 +250,8 @@ impl<'p> Reader<'p> {
         loop {
             let left = bytes.get(used..).unwrap_or_default();
             match self.decoder.step(left) {
-                Step::Packet(record) => {
+                Step::Packet(mut record) => {
+                    record.time = record.time.plus(self.ahead);
                     self.number = self.number.saturating_add(1);
                     self.totals.add(&record);
                     entries.push(Entry {

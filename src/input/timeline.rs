@@ -210,6 +210,7 @@ impl<'p> Timeline<'p> {
             }
         };
         reader.share(&self.pool);
+        reader.move_times(packets.ahead);
         match reader.next_batch(anomalies, lane.input) {
             Some(batch) => {
                 let time = batch.time(0).unwrap_or(EARLIEST);
@@ -240,9 +241,9 @@ impl Summary {
 
 const EARLIEST: Timestamp = Timestamp::from_nanos(i64::MIN);
 
-/// Files kept open at once, of the 256 that the strictest systems allow a process; the next ones
-/// are opened anew for every batch.
-const OPEN: usize = 64;
+/// Files kept open at once, of the few that a strict `ulimit -n` allows a process; the next ones are
+/// opened anew for every batch.
+const OPEN: usize = 24;
 
 /// Memory for the batches of files that are open at once, before batches become smaller.
 const MEMORY: usize = 256 << 20;

@@ -75,6 +75,12 @@ pub fn peel<'a>(frame: &Frame<'a>) -> Result<IpPacket<'a>, Skip> {
     })
 }
 
+/// Whether frames of this link type are read.
+#[must_use]
+pub fn is_read(link: LinkType) -> bool {
+    LINKS.iter().any(|known| known.types.contains(&link))
+}
+
 /// The big-endian number at `at`.
 #[inline]
 fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
@@ -118,6 +124,11 @@ mod tests {
             peeled(105, b"\x08\0"),
             Err(Skip::UnknownLink(LinkType(105)))
         );
+    }
+
+    #[test]
+    fn tells_which_link_types_are_read() {
+        assert!(is_read(LinkType(1)) && !is_read(LinkType(105)));
     }
 
     #[test]

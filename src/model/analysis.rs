@@ -42,6 +42,8 @@ pub struct Analysis {
     pub servers: Vec<ServerRow>,
     /// Where exchanges of sessions may be missing altogether, in order of client and server.
     pub blanks: Vec<Blank>,
+    /// What was on the wire and could not be read, by protocol, the most first.
+    pub opaque: Vec<Opaque>,
     /// Totals over the run.
     pub totals: Totals,
     /// Oddities of captures and wire.
@@ -115,10 +117,76 @@ pub struct Input {
     pub truncated_packets: u64,
     /// What a HAR can tell; `None` for packets.
     pub har: Option<HarFacts>,
+    /// Names of its link types that are not read.
+    pub unread_links: Vec<String>,
+    /// The input of which it is a copy byte for byte: it was not read again, and counts nothing.
+    pub copy_of: Option<String>,
+    /// How its clock was put right; times here and in all reports are the corrected ones.
+    pub clock: Option<ClockOffset>,
     /// What is damaged, in a few words with the offset; empty when nothing is.
     pub damaged: String,
     /// Why it could not be read at all.
     pub unreadable: Option<String>,
+}
+
+/// How the clock of an input was put right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClockOffset {
+    /// So much was added to its times because the user said so.
+    Given(Span),
+    /// Its clock was so far ahead of that of another input, by the exchanges that both show.
+    Learnt {
+        /// How far; negative when it was behind.
+        ahead: Span,
+        /// The name of the other.
+        of: String,
+    },
+}
+
+impl ClockOffset {
+    /// What was added to the times of the file.
+    #[must_use]
+    pub const fn added(&self) -> Span {
+        match self {
+            Self::Given(added) => *added,
+            Self::Learnt { ahead, .. } => Span::from_nanos(ahead.nanos().saturating_neg()),
+        }
+    }
+}
+
+/// What was on the wire and could not be read, of one protocol and server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opaque {
+    /// The protocol.
+    pub protocol: OpaqueProtocol,
+    /// The server: by the name that the client asked for where it is known (TLS), else by its address;
+    /// `None` for the rest, when there are more servers than are remembered.
+    pub server: Option<Endpoint>,
+    /// Connections; for QUIC packets.
+    pub count: u64,
+}
+
+/// A protocol that is not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum OpaqueProtocol {
+    /// TLS without keys.
+    Tls,
+    /// HTTP/2.
+    Http2,
+    /// QUIC, and so HTTP/3.
+    Quic,
+}
+
+impl OpaqueProtocol {
+    /// As shown in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tls => "tls",
+            Self::Http2 => "http2",
+            Self::Quic => "quic",
+        }
+    }
 }
 
 /// Totals over the run, beyond what the rows sum up to.

@@ -13,7 +13,7 @@ use super::{
     place::InputId,
     time::{Span, Timestamp},
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
 /// The times that each input covers, and which input goes on with which.
 #[derive(Clone, Debug, Default)]
@@ -55,6 +55,7 @@ impl Coverage {
         }
         if coverage.spans.len() > 1 {
             coverage.join(exchanges);
+            coverage.go_round(&files);
             for (&(stem, number), &one) in &files {
                 let next = number
                     .checked_add(1)
@@ -66,6 +67,33 @@ impl Coverage {
             coverage.take_in(exchanges);
         }
         coverage
+    }
+
+    /// A ring of `tcpdump -C -W` begins again at its first file when its last is full: that is then later
+    /// than the last one, and goes on with it. How many files the ring has is not known, so no more than
+    /// a moment may lie between.
+    fn go_round(&mut self, files: &BTreeMap<(Stem<'_>, u64), InputId>) {
+        let mut rings: BTreeMap<&str, [InputId; 2]> = BTreeMap::new();
+        for (&(stem, number), &input) in files {
+            if let Stem::Ring(name) = stem {
+                // In order of number: the first stays, the last is replaced.
+                match rings.entry(name) {
+                    Entry::Vacant(new) if number <= 1 => {
+                        new.insert([input, input]);
+                    }
+                    Entry::Vacant(_) => {}
+                    Entry::Occupied(mut ring) => ring.get_mut()[1] = input,
+                }
+            }
+        }
+        for [first, last] in rings.into_values() {
+            if first != last
+                && self.spans.get(&last).map(|span| span.0)
+                    < self.spans.get(&first).map(|span| span.0)
+            {
+                self.follow_on(&mut vec![last, first], AT_ONCE);
+            }
+        }
     }
 
     fn include(&mut self, input: InputId, time: Timestamp) {
@@ -445,6 +473,33 @@ mod tests {
         ] {
             assert_eq!(ring_file(name), None, "{name}");
         }
+        let of_ring = |files: [(&'static str, i64, i64); 4], input| {
+            let inputs = (0..).zip(files);
+            let inputs = inputs.map(|(n, (name, from, to))| (InputId(n), name, at(from), at(to)));
+            let covered = Coverage::of(inputs, &[]).covered(&[InputId(input)].into());
+            (covered.window.last, covered.lacks.len())
+        };
+        // The ring has begun again: its first two files are the newest.
+        let round = [
+            ("x.pcap0", 60, 80),
+            ("x.pcap1", 80, 90),
+            ("x.pcap2", 20, 40),
+            ("x.pcap3", 40, 59),
+        ];
+        for input in [2, 3, 0] {
+            assert_eq!(of_ring(round, input), (Some(at(90)), 0), "{input}");
+        }
+        let late = [
+            ("x.pcap0", 160, 180),
+            ("x.pcap1", 180, 190),
+            ("x.pcap2", 20, 40),
+            ("x.pcap3", 40, 59),
+        ];
+        assert_eq!(
+            of_ring(late, 3),
+            (Some(at(59)), 0),
+            "there may be more files"
+        );
         let inputs = (0..).zip([("x.pcap", 0, 10), ("x.pcap1", 70, 80), ("x.pcap3", 90, 95)]);
         let inputs = inputs.map(|(n, (name, first, last))| (InputId(n), name, at(first), at(last)));
         let coverage = Coverage::of(inputs, &[]);

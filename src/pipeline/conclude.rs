@@ -5,14 +5,14 @@ use crate::{
     anomaly::Anomalies,
     audit, finding, mcp,
     model::{
-        analysis::{Analysis, Finding, Input, SessionRef, Totals},
+        analysis::{Analysis, ClockOffset, Finding, Input, Opaque, SessionRef, Totals},
         coverage::{Coverage, inputs_of},
         exchange::{ConnectionId, EndCause, Exchange, Window},
         flow::{Endpoint, ServerFacts},
         id::SessionId,
         place::{InputId, Place},
         session::{Grouping, Role},
-        time::Timestamp,
+        time::{Span, Timestamp},
         verdict::Severity,
     },
 };
@@ -31,6 +31,9 @@ pub(super) struct Harvest {
     pub(super) anomalies: Anomalies,
     pub(super) window: Window,
     pub(super) servers: ServerFacts,
+    pub(super) opaque: Vec<Opaque>,
+    /// What was added to the times of which inputs because the user said so.
+    pub(super) given: BTreeMap<InputId, Span>,
 }
 
 /// Leaves the blanks that sessions may have lost exchanges in: those on connections to their servers. Other
@@ -53,13 +56,28 @@ fn keep_blanks(
     });
 }
 
+/// Says of inputs how their clocks were put right, and puts what is known of them on these.
+fn put_right(inputs: &mut [Input], clocks: &mcp::vantage::Clocks) {
+    for (input, ahead) in clocks.iter() {
+        let of = inputs.get(ahead.of.0 as usize);
+        let of = of.map_or_else(String::new, |row| row.name.clone());
+        if let Some(row) = inputs.get_mut(input.0 as usize) {
+            row.first_time = row.first_time.map(|time| clocks.of_run(input, time));
+            row.last_time = row.last_time.map(|time| clocks.of_run(input, time));
+            row.clock = Some(ClockOffset::Learnt {
+                ahead: ahead.by,
+                of,
+            });
+        }
+    }
+}
+
 /// When each input was captured.
-fn coverage(inputs: &[Input], exchanges: &[Exchange], clocks: &mcp::vantage::Clocks) -> Coverage {
+fn coverage(inputs: &[Input], exchanges: &[Exchange]) -> Coverage {
     let times = (0..).zip(inputs).filter_map(|(number, input)| {
         let first = input.first_time?;
         let last = input.last_time.unwrap_or(first);
-        let of_run = |time| clocks.of_run(InputId(number), time);
-        Some((InputId(number), &*input.name, of_run(first), of_run(last)))
+        Some((InputId(number), &*input.name, first, last))
     });
     Coverage::of(times, exchanges)
 }
@@ -67,21 +85,24 @@ fn coverage(inputs: &[Input], exchanges: &[Exchange], clocks: &mcp::vantage::Clo
 /// Concludes a run.
 pub(super) fn conclude(harvest: Harvest, options: &Options) -> Analysis {
     let Harvest {
-        inputs,
+        mut inputs,
         counts,
         mut exchanges,
         anomalies,
         mut window,
         mut servers,
+        opaque,
+        given,
     } = harvest;
     exchanges.retain(|exchange| is_wanted(exchange, options));
-    let clocks = mcp::vantage::align(&mut exchanges);
+    let clocks = mcp::vantage::align(&mut exchanges, &given.into_keys().collect());
+    put_right(&mut inputs, &clocks);
     servers.put_back(&clocks.spans());
     for exchange in &exchanges {
         window.include(exchange.time());
         window.include(exchange.end.time);
     }
-    let coverage = coverage(&inputs, &exchanges, &clocks);
+    let coverage = coverage(&inputs, &exchanges);
     let mut ends: BTreeMap<BTreeSet<InputId>, Option<Timestamp>> = BTreeMap::new();
     for exchange in &mut exchanges {
         if exchange.end.cause == EndCause::CaptureEnd {
@@ -132,6 +153,7 @@ pub(super) fn conclude(harvest: Harvest, options: &Options) -> Analysis {
         timers: overall.timers,
         shares: overall.shares,
         servers: overall.servers,
+        opaque,
         ..Analysis::default()
     };
     for ((session, judged), judgements) in grouping.sessions.iter().zip(&mut judged).zip(judgements)

@@ -6,12 +6,13 @@ use crate::{
     anomaly::{Anomalies, Kind},
     http,
     model::{
+        analysis::OpaqueProtocol,
         exchange::{ConnectionId, End, EndCause, Exchange, Part, Scheme, Source},
         flow::{Blank, Endpoint, Side},
         place::{At, Place},
         time::{Span, Timestamp},
     },
-    tcp,
+    tcp, tls,
 };
 use std::{collections::VecDeque, net::SocketAddr, sync::Arc};
 
@@ -29,18 +30,43 @@ pub(super) struct Outcome {
     /// What was odd about it.
     pub(super) anomalies: Anomalies,
     /// What it spoke, when that could not be read.
-    pub(super) opaque: Option<(http::Protocol, Place)>,
+    pub(super) opaque: Option<Opaque>,
     /// When bytes of it are not in the capture: its ends, when it began, and the last hole.
     pub(super) torn: Option<([SocketAddr; 2], (Timestamp, Timestamp))>,
     /// Where exchanges may lie of which nothing is in the capture.
     pub(super) blanks: Vec<Blank>,
 }
 
+/// A connection that could not be read.
+#[derive(Debug)]
+pub(super) struct Opaque {
+    pub(super) protocol: OpaqueProtocol,
+    pub(super) place: Place,
+    pub(super) server: Endpoint,
+}
+
+/// The first bytes of a side, while they may be a TLS ClientHello.
+#[derive(Debug)]
+enum Opening {
+    Unseen,
+    Hello {
+        bytes: Vec<u8>,
+        /// So many bytes are worth another look.
+        next: usize,
+    },
+    Past,
+}
+
 /// The sink of one TCP connection.
 pub(super) struct Tap {
     http: http::Connection,
+    openings: [Opening; 2],
+    /// Who asked for a server by name, and for which.
+    asked_for: Option<(Side, String)>,
     recorder: Recorder,
     opened: At,
+    /// Its SYN was seen, from side A.
+    syn: bool,
     ends: [SocketAddr; 2],
 }
 
@@ -53,6 +79,8 @@ impl Tap {
         }
         Self {
             http,
+            openings: [Opening::Unseen, Opening::Unseen],
+            asked_for: None,
             recorder: Recorder {
                 settings: Arc::clone(settings),
                 held: held.clone(),
@@ -78,12 +106,75 @@ impl Tap {
                 closes: Closes::default(),
             },
             opened: opening.first,
+            syn: opening.syn,
             ends: [opening.a, opening.b],
         }
     }
 
     pub(super) fn into_outcome(self) -> Outcome {
         self.recorder.outcome
+    }
+
+    /// Looks for the server name of TLS in what a side says first.
+    fn look_for_name(&mut self, sender: Side, bytes: &[u8]) {
+        let Some(opening) = self.openings.get_mut(sender.index()) else {
+            return;
+        };
+        match opening {
+            Opening::Past => return,
+            Opening::Unseen if bytes.first() != Some(&tls::HANDSHAKE) => {
+                *opening = Opening::Past;
+                return;
+            }
+            Opening::Unseen => {
+                *opening = Opening::Hello {
+                    bytes: bytes.to_vec(),
+                    next: 0,
+                };
+            }
+            Opening::Hello { bytes: before, .. } => before.extend_from_slice(bytes),
+        }
+        let Opening::Hello { bytes, next } = opening else {
+            return;
+        };
+        if bytes.len() < *next {
+            return;
+        }
+        match tls::server_name(bytes) {
+            // However small the pieces, it is not looked at for each.
+            tls::Hello::More => *next = bytes.len() + bytes.len() / 8 + 1,
+            tls::Hello::NamesNone => *opening = Opening::Past,
+            tls::Hello::Names(name) => {
+                *opening = Opening::Past;
+                self.asked_for.get_or_insert((sender, name));
+            }
+        }
+    }
+
+    /// What is said of a connection that could not be read.
+    fn opaque(&self, opening: bool) -> Option<Opaque> {
+        let protocol = match self.http.protocol() {
+            http::Protocol::Tls => OpaqueProtocol::Tls,
+            http::Protocol::Http2 => OpaqueProtocol::Http2,
+            _ => return None,
+        };
+        let [a, b] = self.ends;
+        let of = |client| match client {
+            Side::A => b,
+            Side::B => a,
+        };
+        let server = match (&self.asked_for, self.http.client()) {
+            (Some((client, name)), _) => Endpoint::Name(name.as_str().into(), of(*client).port()),
+            (None, Some(client)) => Endpoint::Address(of(client)),
+            // Who sent the SYN is the client; else servers have the lower port.
+            (None, None) if opening || b.port() <= a.port() => Endpoint::Address(b),
+            (None, None) => Endpoint::Address(a),
+        };
+        Some(Opaque {
+            protocol,
+            place: self.opened.place,
+            server,
+        })
     }
 
     fn note_roles(&mut self, at: At) {
@@ -101,6 +192,7 @@ impl tcp::Sink for Tap {
 
     fn data(&mut self, sender: Side, bytes: &[u8], at: At) {
         self.recorder.note_place(at);
+        self.look_for_name(sender, bytes);
         self.http.data(sender, bytes, at, &mut self.recorder);
         self.note_roles(at);
     }
@@ -108,6 +200,9 @@ impl tcp::Sink for Tap {
     fn hole(&mut self, sender: Side, bytes: u64, kind: tcp::HoleKind, at: At) {
         if kind != tcp::HoleKind::Unacknowledged {
             self.recorder.outcome.torn = Some((self.ends, (self.opened.time, at.time)));
+        }
+        if let Some(opening) = self.openings.get_mut(sender.index()) {
+            *opening = Opening::Past;
         }
         self.http.hole(sender, bytes, at, &mut self.recorder);
         self.note_roles(at);
@@ -176,13 +271,7 @@ impl tcp::Sink for Tap {
             until: until.unwrap_or(end),
         });
         self.recorder.outcome.blanks.extend(blanks);
-        let opaque = matches!(
-            self.http.protocol(),
-            http::Protocol::Tls | http::Protocol::Http2
-        );
-        if opaque {
-            self.recorder.outcome.opaque = Some((self.http.protocol(), self.opened.place));
-        }
+        self.recorder.outcome.opaque = self.opaque(self.syn);
         self.recorder.close(last);
     }
 }

@@ -5,6 +5,7 @@ use super::draft::{Asked, Draft, Head, Held, Settings};
 use crate::{
     anomaly::{Anomalies, Kind},
     input::har::{Summary, is_masked_event_id, is_masked_id},
+    mcp,
     model::{
         analysis::Input,
         exchange::{End, EndCause, Exchange, Hole, HttpVersion, Media, Part, Scheme, Source},
@@ -206,6 +207,19 @@ impl Har {
         self.credentials = HashSet::new();
         self.names = HashSet::new();
         self.sessions = HashSet::new();
+    }
+
+    /// Adds `span` to all times.
+    pub(super) fn move_times(&mut self, span: Span) {
+        let ahead = Span::from_nanos(span.nanos().saturating_neg());
+        let clocks = mcp::vantage::Clocks::known([(self.input, ahead)]);
+        for exchange in &mut self.exchanges {
+            clocks.put_right(exchange);
+        }
+        let row = &mut self.row;
+        for time in [&mut row.first_time, &mut row.last_time] {
+            *time = time.map(|time| time.plus(span));
+        }
     }
 
     /// Where a stream that is open at the export is not in the file, what a session's GETs brought is

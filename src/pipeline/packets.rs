@@ -7,25 +7,32 @@ use super::{
 };
 use crate::{
     anomaly::{Anomalies, Kind},
-    http, input,
+    input,
     input::timeline::{Piece, Summary, Timeline},
     ip,
     limits::Limits,
     link,
     model::{
+        analysis::{Opaque, OpaqueProtocol},
         exchange::{Exchange, Window},
-        flow::ServerFacts,
+        flow::{Endpoint, ServerFacts},
         packet::{Frame, IpPacket, Segment, Skip, Transport},
-        place::{InputId, Place},
+        place::InputId,
+        time::{Span, Timestamp},
     },
     tcp,
 };
 use rayon::prelude::*;
-use std::{collections::BTreeMap, hash::BuildHasher, mem, sync::Arc};
+use std::{
+    cmp::Reverse, collections::BTreeMap, hash::BuildHasher, mem, net::SocketAddr, sync::Arc,
+};
 
 /// Shards: more than threads, so that uneven ones even out; a fixed number, so that threads change
 /// nothing.
 const SHARDS: usize = 16;
+
+/// Packets of several queues of a network card, or of several interfaces, are out of order by less.
+const STEP: Span = Span::from_millis(100);
 
 /// Packets dealt before the shards get to work.
 const DEAL: usize = 1 << 14;
@@ -39,6 +46,7 @@ pub(super) struct Packets {
     pub(super) counts: BTreeMap<InputId, Counts>,
     pub(super) window: Window,
     pub(super) servers: ServerFacts,
+    pub(super) opaque: Vec<Opaque>,
 }
 
 /// What was counted of one input.
@@ -56,6 +64,7 @@ pub(super) fn read(mut timeline: Timeline<'_>, settings: &Arc<Settings>) -> Pack
     let mut packets = Packets::default();
     let mut shards: Vec<Shard> = (0..SHARDS).map(|_| Shard::new(settings)).collect();
     let mut dealer = Dealer::new(settings.limits);
+    let mut opaque = Unread::new(settings.limits);
     let mut hand = dealer.deal(&mut timeline, &mut packets);
     while !hand.is_empty() {
         let (_, next) = rayon::join(
@@ -82,20 +91,101 @@ pub(super) fn read(mut timeline: Timeline<'_>, settings: &Arc<Settings>) -> Pack
             counts.holes += holes.holes;
             counts.hole_bytes += holes.bytes;
         }
-        for (protocol, place) in finished.opaque {
-            let counts = packets.counts.entry(place.input).or_default();
-            match protocol {
-                http::Protocol::Tls => counts.tls_opaque += 1,
+        for one in finished.opaque {
+            let counts = packets.counts.entry(one.place.input).or_default();
+            match one.protocol {
+                OpaqueProtocol::Tls => counts.tls_opaque += 1,
                 _ => counts.http2_opaque += 1,
             }
+            opaque.count(one.protocol, one.server, 1);
         }
     }
     dealer.fragments.finish(&mut packets.anomalies);
     for (input, numbers) in &dealer.numbers {
         packets.counts.entry(*input).or_default().tcp_connections = u64::from(numbers.len());
     }
+    for (server, count) in dealer.quic.by_server {
+        opaque.add(OpaqueProtocol::Quic, server, count);
+    }
+    packets.opaque = opaque.into_rows();
     packets.summaries = timeline.finish();
     packets
+}
+
+/// Counts of what could not be read, by protocol and server: of no more servers than the limit.
+struct Unread {
+    limit: usize,
+    by_server: BTreeMap<(OpaqueProtocol, Option<Endpoint>), u64>,
+}
+
+impl Unread {
+    fn new(limits: Limits) -> Self {
+        Self {
+            limit: limits.server_facts,
+            by_server: BTreeMap::new(),
+        }
+    }
+
+    fn count(&mut self, protocol: OpaqueProtocol, server: Endpoint, count: u64) {
+        let mut key = (protocol, Some(server));
+        if self.by_server.len() >= self.limit && !self.by_server.contains_key(&key) {
+            key.1 = None;
+        }
+        *self.by_server.entry(key).or_default() += count;
+    }
+
+    fn add(&mut self, protocol: OpaqueProtocol, server: Option<SocketAddr>, count: u64) {
+        match server {
+            Some(server) => self.count(protocol, Endpoint::Address(server), count),
+            None => *self.by_server.entry((protocol, None)).or_default() += count,
+        }
+    }
+
+    /// By protocol, the most first; what is not told apart comes last.
+    fn into_rows(self) -> Vec<Opaque> {
+        let mut rows: Vec<Opaque> = self
+            .by_server
+            .into_iter()
+            .map(|((protocol, server), count)| Opaque {
+                protocol,
+                server,
+                count,
+            })
+            .collect();
+        rows.sort_by_key(|row| (row.protocol, row.server.is_none(), Reverse(row.count)));
+        rows
+    }
+}
+
+/// QUIC packets by server; of those beyond the limit together.
+#[derive(Default)]
+struct Quic {
+    by_server: BTreeMap<Option<SocketAddr>, u64>,
+}
+
+impl Quic {
+    /// Counts a packet, if this is one: on the port of HTTPS, and with a first byte that no other protocol
+    /// has there (RFC 9443, section 2): the fixed bit is set (RFC 9000, sections 17.2 and 17.3). Also a
+    /// packet of a connection that began before the capture is one.
+    fn take(&mut self, transport: &Transport<'_>, limit: usize) -> Option<SocketAddr> {
+        /// The port of HTTPS.
+        const PORT: u16 = 443;
+        let (header, payload) = transport.payload.split_first_chunk::<8>()?;
+        let [a, b, c, d, ..] = *header;
+        let (from, to) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
+        let server = match (from, to) {
+            (_, PORT) => transport.destination,
+            (PORT, _) => transport.source,
+            _ => return None,
+        };
+        if !matches!(payload.first()?, 0x40..=0x7f | 0xc0..=0xff) {
+            return None;
+        }
+        let server = SocketAddr::new(server, PORT);
+        let full = self.by_server.len() >= limit && !self.by_server.contains_key(&Some(server));
+        *self.by_server.entry((!full).then_some(server)).or_default() += 1;
+        Some(server)
+    }
 }
 
 /// Frames on the table: the batches they are in, and for each shard the segments it gets.
@@ -146,6 +236,9 @@ struct Dealer {
     limits: Limits,
     numbers: BTreeMap<InputId, tcp::StreamNumbers>,
     fragments: ip::Fragments,
+    quic: Quic,
+    /// The latest time of each input.
+    latest: BTreeMap<InputId, Timestamp>,
     hasher: foldhash::fast::FixedState,
 }
 
@@ -155,6 +248,8 @@ impl Dealer {
             limits,
             numbers: BTreeMap::new(),
             fragments: ip::Fragments::new(limits),
+            quic: Quic::default(),
+            latest: BTreeMap::new(),
             hasher: foldhash::fast::FixedState::default(),
         }
     }
@@ -179,11 +274,24 @@ impl Dealer {
     fn open(&mut self, piece: &Piece, hand: &mut Hand, packets: &mut Packets) {
         let number = u32::try_from(hand.pieces.len()).unwrap_or(ASSEMBLED);
         let numbers = self.numbers.entry(piece.input).or_default();
+        let first = piece.batch.time(piece.range.start).unwrap_or_default();
+        let latest = self.latest.entry(piece.input).or_insert(first);
         for index in piece.range.clone() {
             let Some(frame) = piece.batch.frame(index, piece.input) else {
                 continue;
             };
             packets.window.include(frame.time);
+            if frame.time < *latest && latest.since(frame.time) > STEP {
+                let back = latest.since(frame.time);
+                packets
+                    .anomalies
+                    .note(Kind::TimeBackwards, frame.place, || {
+                        format!("{:.3} s back", back.millis_f64() / 1000.0)
+                    });
+                // A clock that was put back is noted once.
+                *latest = frame.time;
+            }
+            *latest = frame.time.max(*latest);
             if frame.original_len as usize > frame.data.len() {
                 let (had, was) = (frame.data.len(), frame.original_len);
                 packets
@@ -197,6 +305,7 @@ impl Dealer {
                 limits: &self.limits,
                 numbers,
                 fragments: &mut self.fragments,
+                quic: &mut self.quic,
                 anomalies: &mut packets.anomalies,
             };
             let opened = link::peel(&frame).and_then(|packet| opener.packet(&packet, 0, false));
@@ -249,6 +358,7 @@ struct Opener<'a> {
     limits: &'a Limits,
     numbers: &'a mut tcp::StreamNumbers,
     fragments: &'a mut ip::Fragments,
+    quic: &'a mut Quic,
     anomalies: &'a mut Anomalies,
 }
 
@@ -329,6 +439,12 @@ impl Opener<'_> {
             Some(Ok(_)) if depth >= self.limits.tunnels => Err(Skip::TooDeep),
             Some(packet) => self.packet(&packet?, depth + 1, assembled),
             None => {
+                if transport.protocol == UDP
+                    && let Some(server) = self.quic.take(transport, self.limits.server_facts)
+                {
+                    self.anomalies
+                        .note(Kind::OpaqueQuic, self.frame.place, || server.to_string());
+                }
                 self.quoted(transport);
                 Err(Skip::NotIp)
             }
@@ -406,6 +522,7 @@ fn note_skip(skip: Skip, frame: &Frame<'_>, anomalies: &mut Anomalies) {
 
 /// IP protocol numbers.
 const TCP: u8 = 6;
+const UDP: u8 = 17;
 const ICMP: u8 = 1;
 const ICMPV6: u8 = 58;
 
@@ -421,7 +538,7 @@ struct Shard {
 struct Finished {
     exchanges: Vec<Exchange>,
     anomalies: Anomalies,
-    opaque: Vec<(http::Protocol, Place)>,
+    opaque: Vec<super::connection::Opaque>,
     holes: BTreeMap<InputId, tcp::Holes>,
     servers: ServerFacts,
 }

@@ -8,7 +8,7 @@ use super::{
         Shares, Table, Timers,
     },
 };
-use crate::model::verdict::Severity;
+use crate::{anomaly::Kind, model::verdict::Severity};
 use std::fmt::Write;
 
 /// A finding, as the catalogue shows it.
@@ -46,6 +46,16 @@ pub fn reports() -> String {
     table::<Events>("events.csv and `forkscope events`", &mut page);
     table::<Exchanges>("`forkscope exchanges`", &mut page);
     page.push_str(REPORTS_JSON);
+    page.push_str(ANOMALIES_HEAD);
+    for kind in Kind::ALL {
+        let _ = writeln!(
+            page,
+            "| `{}` | {} | {} |",
+            kind.name(),
+            cell(&capital(kind.about())),
+            cell(kind.effect())
+        );
+    }
     page
 }
 
@@ -173,15 +183,26 @@ One object. Its keys:
 |---|---|
 | `schema_version` | `\"1\"`; another one when a key changes its meaning or goes |
 | `forkscope_version` | the version that wrote it |
-| `inputs` | an array of objects with the columns of inputs.csv, and `har`: for a HAR what it can tell (who wrote it; how many `responses` that are JSON or event streams there are and how many `bodies` of them; how many `event_streams` and how many with times of their own; ids that were redacted; who closed it never tells) |
+| `inputs` | an array of objects with the columns of inputs.csv, and `har`: for a HAR what it can tell (who wrote it; how many `responses` that are JSON or event streams there are and how many `bodies` of them; how many `event_streams` and how many with times of their own; ids that were redacted; who closed it never tells); `copy_of`: the input that has the same bytes, which counts alone; `clock_offset_ms` and `clock_offset_from`: what was added to its times, `given` or learnt from the `exchanges` that another input shows too (`clock_ahead_of`) |
 | `totals` | counts over the run, with a count a verdict |
 | `sessions` | an array of objects with the columns of sessions.csv, but `segments`, `resumes` and `findings` are arrays of objects with the columns of those tables |
 | `outside_sessions` | `segments`, `resumes` and `findings` that belong to no session under judgement |
 | `incidents`, `timers`, `shares`, `servers` | arrays of objects with the columns of those tables |
-| `anomalies` | what is odd in the captures, by input and kind, with a count and a few examples |
+| `opaque` | what was on the wire and could not be read: objects with `protocol` (`tls`, `http2`, `quic`), `server` (the name that the client asked for, else the address; `null` for those beyond the limit) and `count` (connections; packets of QUIC) |
+| `anomalies` | what is odd in the captures, by input and kind (see below), with a count and a few examples |
 
 `forkscope audit --format ndjson` writes an object a resume on a line each, `forkscope events` and
 `forkscope exchanges` with `--format ndjson` one a row; the keys are the columns, `null` is not known.
+";
+
+const ANOMALIES_HEAD: &str = "
+## Anomalies
+
+What is odd in the captures or on the wire: counted by input and kind in `report.json` and in the summary
+with `-v`, with examples. An anomaly is no finding: it changes no exit code, and weakens verdicts at most.
+
+| kind | what it is | effect on verdicts |
+|---|---|---|
 ";
 
 const FINDINGS_HEAD: &str = "\
@@ -212,6 +233,9 @@ mod tests {
             "vantage",
         ] {
             assert!(page.contains(&format!("\n| `{name}` | ")), "{name}");
+        }
+        for kind in Kind::ALL {
+            assert!(page.contains(&format!("\n| `{}` | ", kind.name())));
         }
     }
 

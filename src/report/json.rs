@@ -12,7 +12,7 @@ use super::{
 use crate::{
     anomaly::Example,
     model::{
-        analysis::{Analysis, Finding, Input, Resume, SessionRow},
+        analysis::{Analysis, ClockOffset, Finding, Input, Resume, SessionRow},
         verdict::Verdict,
     },
 };
@@ -230,6 +230,14 @@ impl Serialize for Whole<'_> {
         map.serialize_entry("shares", &shares)?;
         let servers = list(|| rows::<Servers>(analysis, Servers::rows(analysis), style));
         map.serialize_entry("servers", &servers)?;
+        let opaque = list(|| {
+            analysis.opaque.iter().map(|opaque| OpaqueObject {
+                protocol: opaque.protocol.name(),
+                server: opaque.server.as_ref().map(ToString::to_string),
+                count: opaque.count,
+            })
+        });
+        map.serialize_entry("opaque", &opaque)?;
         let anomalies = list(|| {
             analysis.anomalies.iter().map(|(input, kind, tally)| {
                 let input = analysis.inputs.get(input.0 as usize);
@@ -237,6 +245,7 @@ impl Serialize for Whole<'_> {
                     input: input.map(|input| &*input.name),
                     kind: kind.name(),
                     about: kind.about(),
+                    effect: kind.effect(),
                     count: tally.count,
                     examples: tally.examples.iter().map(Seen::new).collect(),
                 }
@@ -271,6 +280,18 @@ impl Serialize for InputObject<'_> {
             omits_open_streams: facts.omits_open,
         });
         map.serialize_entry("har", &har)?;
+        let input = self.0.row;
+        map.serialize_entry("copy_of", &input.copy_of)?;
+        let clock = input.clock.as_ref();
+        let offset = clock.map(|clock| clock.added().millis_f64());
+        let (from, of) = match clock {
+            None => (None, None),
+            Some(ClockOffset::Given(_)) => (Some("given"), None),
+            Some(ClockOffset::Learnt { of, .. }) => (Some("exchanges"), Some(of)),
+        };
+        map.serialize_entry("clock_offset_ms", &offset)?;
+        map.serialize_entry("clock_offset_from", &from)?;
+        map.serialize_entry("clock_ahead_of", &of)?;
         map.end()
     }
 }
@@ -396,12 +417,21 @@ impl Serialize for Totals<'_> {
     }
 }
 
+/// What was on the wire and could not be read.
+#[derive(Serialize)]
+struct OpaqueObject {
+    protocol: &'static str,
+    server: Option<String>,
+    count: u64,
+}
+
 /// A kind of oddity in an input.
 #[derive(Serialize)]
 struct Oddity<'a> {
     input: Option<&'a str>,
     kind: &'static str,
     about: &'static str,
+    effect: &'static str,
     count: u64,
     examples: Vec<Seen<'a>>,
 }

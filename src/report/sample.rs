@@ -4,9 +4,9 @@ use crate::{
     anomaly::Kind,
     model::{
         analysis::{
-            Analysis, CutBy, Finding, Incident, Input, Proportion, RequestFates, Resume,
-            SegmentRow, ServerRow, SessionRef, SessionRow, Share, ShareBy, Threshold, Timer,
-            TimerKind, Totals,
+            Analysis, ClockOffset, CutBy, Finding, Incident, Input, Opaque, OpaqueProtocol,
+            Proportion, RequestFates, Resume, SegmentRow, ServerRow, SessionRef, SessionRow, Share,
+            ShareBy, Threshold, Timer, TimerKind, Totals,
         },
         event::{Event, Text},
         exchange::{End, EndCause, Exchange, Hole, Media, Part, Request, Response},
@@ -99,11 +99,32 @@ pub(super) fn rich() -> Analysis {
     input.holes = 2;
     input.hole_bytes = 2_920;
     input.truncated_packets = 7;
+    input.clock = Some(ClockOffset::Learnt {
+        ahead: Span::from_millis(2_003),
+        of: "b.pcapng".to_owned(),
+    });
     input.damaged = "offset 190330: the last packet is cut, 24 bytes skipped".to_owned();
     analysis.inputs.push(Input {
         name: "notes.txt".to_owned(),
         unreadable: Some("not a capture: starts with \"Dear\"".to_owned()),
         ..Input::default()
+    });
+    let opaque = |protocol, name: &str, count| Opaque {
+        protocol,
+        server: Some(Endpoint::Name(name.into(), 443)),
+        count,
+    };
+    analysis.opaque = vec![
+        opaque(OpaqueProtocol::Tls, "api.example", 2),
+        opaque(OpaqueProtocol::Tls, "login.example", 1),
+        opaque(OpaqueProtocol::Quic, "10.0.0.9", 40),
+    ];
+    let whole = Place {
+        input: InputId(0),
+        ..Place::default()
+    };
+    analysis.anomalies.note(Kind::DuplicateInput, whole, || {
+        "named again as ./a.pcapng".to_owned()
     });
     let hole = place(77, 3);
     analysis

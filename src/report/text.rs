@@ -8,18 +8,18 @@ use super::{
     terminal::{Look, Page, clip, shown},
 };
 use crate::{
-    anomaly::Kind,
+    anomaly::{Example, Kind},
     model::{
-        analysis::{Analysis, Finding, Input, Resume},
+        analysis::{Analysis, ClockOffset, Finding, Input, Opaque, OpaqueProtocol, Resume},
         flow::Endpoint,
         place::Place,
-        time::Timestamp,
+        time::{Span, Timestamp},
         verdict::{Severity, Verdict},
     },
 };
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     io::{self, Write},
 };
 
@@ -67,7 +67,6 @@ fn severities(analysis: &Analysis) -> Severities<'_> {
 impl<'a> Summary<'a> {
     fn write(&self, page: &mut Page) {
         self.write_inputs(page);
-        self.write_unread(page);
         self.write_verdicts(page);
         overview::write(self.analysis, &self.style, page);
         let bad = self.bad_resumes();
@@ -79,6 +78,7 @@ impl<'a> Summary<'a> {
             self.write_rest(page, &bad);
             self.write_oddities(page);
         }
+        self.write_unread(page);
     }
 
     fn write_inputs(&self, page: &mut Page) {
@@ -118,6 +118,8 @@ impl<'a> Summary<'a> {
             let from_to = format!("{} to {} ({span})", self.time(first), self.time(last));
             page.field("", &from_to, 0);
         }
+        self.write_clocks(page);
+        self.write_copies(page);
         har::write(self.analysis, &self.style, page);
         let exchanges = &self.analysis.exchanges;
         let events: usize = exchanges.iter().map(|exchange| exchange.events.len()).sum();
@@ -152,43 +154,172 @@ impl<'a> Summary<'a> {
         }
     }
 
-    /// What the captures hold and nobody could read.
-    fn write_unread(&self, page: &mut Page) {
-        let mut label = "Not read";
-        for line in self.unread() {
-            page.field(label, &line, 0);
-            label = "";
-        }
-        for input in &self.analysis.inputs {
-            let what = match &input.unreadable {
-                Some(why) => why,
-                None if input.damaged.is_empty() => continue,
-                None => &input.damaged,
+    /// The clocks that were put right.
+    fn write_clocks(&self, page: &mut Page) {
+        let inputs = self.analysis.inputs.iter();
+        let lines = inputs.filter_map(|input| {
+            let length = |span: Span| human(Span::from_nanos(span.nanos().saturating_abs()));
+            let said = match input.clock.as_ref()? {
+                ClockOffset::Given(added) if added.nanos() < 0 => {
+                    format!("{} taken off all times, as asked for", length(*added))
+                }
+                ClockOffset::Given(added) => {
+                    format!("{} added to all times, as asked for", length(*added))
+                }
+                ClockOffset::Learnt { ahead, of } => {
+                    let mut other = String::new();
+                    escape_name_to(of, &mut other);
+                    let side = if ahead.nanos() < 0 {
+                        "behind that"
+                    } else {
+                        "ahead of that"
+                    };
+                    let by = length(*ahead);
+                    format!("the clock is {by} {side} of {other}; corrected")
+                }
             };
-            // It quotes bytes of the input in an escaped form already: backslashes stay.
-            let mut reason = String::new();
-            escape_name_to(what, &mut reason);
-            let what = reason;
-            page.field(label, &format!("{}: {what}", file(input)), 0);
-            label = "";
+            Some(format!("{}: {said}", file(input)))
+        });
+        self.write_first("Clocks", lines.collect(), page);
+    }
+
+    /// What was given twice.
+    fn write_copies(&self, page: &mut Page) {
+        let mut lines = Vec::new();
+        for (input, kind, tally) in self.analysis.anomalies.iter() {
+            let input = self.analysis.inputs.get(input.0 as usize);
+            let (Kind::DuplicateInput, Some(input)) = (kind, input) else {
+                continue;
+            };
+            for example in &tally.examples {
+                let detail = escape(&example.detail);
+                lines.push(format!("{}: {detail}; it counts once", file(input)));
+            }
+            if let Some(more @ 1..) = tally.count.checked_sub(tally.examples.len() as u64) {
+                let more = count(more, "other time", "other times");
+                lines.push(format!("{}: given {more}", file(input)));
+            }
         }
+        self.write_first("Copies", lines, page);
+    }
+
+    /// The first few of `lines`, and how many more there are; all of them with `-v`.
+    fn write_first(&self, label: &str, lines: Vec<String>, page: &mut Page) {
+        let most = if self.style.verbose {
+            usize::MAX
+        } else {
+            FILES
+        };
+        let more = lines.len().saturating_sub(most);
+        let mut label = label;
+        for line in lines.into_iter().take(most) {
+            page.field(std::mem::take(&mut label), &line, 0);
+        }
+        if more > 0 {
+            let more = grouped(more as u64);
+            page.field("", &format!("and {more} more; -v shows them"), 0);
+        }
+    }
+
+    /// What the captures hold and nobody could read: last, so that nobody takes what was found for all
+    /// there is.
+    fn write_unread(&self, page: &mut Page) {
+        let inputs = self.analysis.inputs.iter();
+        let mut files: Vec<(bool, String)> = inputs
+            .filter_map(|input| {
+                let (readable, what) = match &input.unreadable {
+                    Some(why) => (false, why),
+                    None if input.damaged.is_empty() => return None,
+                    None => (true, &input.damaged),
+                };
+                // It quotes bytes of the input in an escaped form already: backslashes stay.
+                let mut reason = String::new();
+                escape_name_to(what, &mut reason);
+                Some((readable, format!("{}: {reason}", file(input))))
+            })
+            .collect();
+        files.sort_by_key(|(readable, _)| *readable);
+        let files: Vec<String> = files.into_iter().map(|(_, line)| line).collect();
+        let lines = self.unread();
+        if lines.is_empty() && files.is_empty() {
+            return;
+        }
+        page.gap();
+        let mut label = "Not read";
+        for line in lines {
+            page.field(std::mem::take(&mut label), &line, 0);
+        }
+        self.write_first(label, files, page);
+    }
+
+    /// What could not be read of one protocol, with its servers: `one` and `many` say what is counted.
+    fn opaque(&self, protocol: OpaqueProtocol, one: &str, many: &str) -> Option<String> {
+        let of: Vec<&Opaque> = self
+            .analysis
+            .opaque
+            .iter()
+            .filter(|opaque| opaque.protocol == protocol)
+            .collect();
+        let counted = |of: fn(&Input) -> u64| self.analysis.inputs.iter().map(of).sum::<u64>();
+        let all = match protocol {
+            OpaqueProtocol::Tls => counted(|input| input.tls_opaque),
+            OpaqueProtocol::Http2 => counted(|input| input.http2_opaque),
+            OpaqueProtocol::Quic => of.iter().map(|opaque| opaque.count).sum(),
+        };
+        if all == 0 {
+            return None;
+        }
+        let most = if self.style.verbose {
+            SERVERS_VERBOSE
+        } else {
+            SERVERS
+        };
+        let servers = of.iter().filter_map(|opaque| {
+            let server = shown(&opaque.server.as_ref()?.to_string(), LONG);
+            Some(match opaque.count {
+                1 => server,
+                number => format!("{server} ({})", grouped(number)),
+            })
+        });
+        let mut servers: Vec<String> = servers.collect();
+        let more = servers.len().saturating_sub(most);
+        servers.truncate(most);
+        if more > 0 {
+            servers.push(format!("and {}", count(more as u64, "other", "others")));
+        }
+        if of.iter().any(|opaque| opaque.server.is_none()) {
+            servers.push("and servers beyond the limit".to_owned());
+        }
+        let what = count(all, one, many);
+        Some(match servers.as_slice() {
+            [] => what,
+            servers => format!("{what}: {}", servers.join(", ")),
+        })
     }
 
     fn unread(&self) -> Vec<String> {
         let inputs = &self.analysis.inputs;
         let sum = |of: fn(&Input) -> u64| inputs.iter().map(of).sum::<u64>();
-        let mut lines = listed(&[
-            (
-                sum(|input| input.tls_opaque),
+        let mut lines: Vec<String> = [
+            self.opaque(
+                OpaqueProtocol::Tls,
                 "TLS connection without keys",
                 "TLS connections without keys",
             ),
-            (
-                sum(|input| input.http2_opaque),
+            self.opaque(
+                OpaqueProtocol::Http2,
                 "HTTP/2 connection",
                 "HTTP/2 connections",
             ),
-        ]);
+            self.opaque(
+                OpaqueProtocol::Quic,
+                "QUIC packet (HTTP/3)",
+                "QUIC packets (HTTP/3)",
+            ),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
         let holes = sum(|input| input.holes);
         if holes > 0 {
             let missing = count(sum(|input| input.hole_bytes), "byte", "bytes");
@@ -218,7 +349,19 @@ impl<'a> Summary<'a> {
                 *others.entry(kind).or_default() += tally.count;
             }
         }
+        let links: BTreeSet<&str> = inputs
+            .iter()
+            .flat_map(|input| input.unread_links.iter().map(String::as_str))
+            .collect();
         lines.extend(others.into_iter().map(|(kind, number)| {
+            if kind == Kind::UnknownLinkType && !links.is_empty() {
+                let packets = count(number, "packet", "packets");
+                let links: Vec<_> = links.iter().map(|link| escape(link)).collect();
+                return format!(
+                    "{packets} of link types that are not read: {}",
+                    links.join(", ")
+                );
+            }
             format!("{} {}: {}", grouped(number), kind.name(), kind.about())
         }));
         lines
@@ -278,7 +421,17 @@ impl<'a> Summary<'a> {
             return;
         } else if analysis.totals.sessions == 0 {
             let look = Look::Severity(Severity::Warning);
-            page.loud("No MCP session was found, so nothing was judged.", look);
+            let hidden = analysis.exchanges.is_empty() && !self.opaque_kinds().is_empty();
+            let said = if hidden {
+                format!(
+                    "No MCP session was found: there is no HTTP that could be read, only {}. So nothing \
+                     was judged.",
+                    self.opaque_kinds().join(" and ")
+                )
+            } else {
+                "No MCP session was found, so nothing was judged.".to_owned()
+            };
+            page.loud(&said, look);
         } else if !bad.is_empty() || loose.iter().any(|f| f.severity >= Severity::Warning) {
             let said = match resumes {
                 0 => "No stream was resumed, so there was no fork to be seen; yet not all is \
@@ -367,6 +520,28 @@ impl<'a> Summary<'a> {
         said.join("; ")
     }
 
+    /// The protocols that were seen and are not read.
+    fn opaque_kinds(&self) -> Vec<&'static str> {
+        let inputs = &self.analysis.inputs;
+        let opaque = &self.analysis.opaque;
+        let seen = [
+            (
+                inputs.iter().any(|input| input.tls_opaque > 0),
+                "TLS without keys",
+            ),
+            (inputs.iter().any(|input| input.http2_opaque > 0), "HTTP/2"),
+            (
+                opaque
+                    .iter()
+                    .any(|opaque| opaque.protocol == OpaqueProtocol::Quic),
+                "QUIC",
+            ),
+        ];
+        seen.into_iter()
+            .filter_map(|(seen, name)| seen.then_some(name))
+            .collect()
+    }
+
     /// What hides sessions or parts of them, in a few words.
     fn blind_spots(&self) -> Vec<String> {
         let inputs = &self.analysis.inputs;
@@ -381,6 +556,16 @@ impl<'a> Summary<'a> {
                 sum(|input| input.http2_opaque),
                 "HTTP/2 connection",
                 "HTTP/2 connections",
+            ),
+            (
+                self.analysis
+                    .opaque
+                    .iter()
+                    .filter(|opaque| opaque.protocol == OpaqueProtocol::Quic)
+                    .map(|opaque| opaque.count)
+                    .sum(),
+                "QUIC packet",
+                "QUIC packets",
             ),
             (sum(|input| input.holes), "hole", "holes"),
             (
@@ -534,9 +719,7 @@ impl<'a> Summary<'a> {
         match resume.gap {
             Some(gap) if gap.nanos() < 0 => cut.push_str(&format!(
                 "; the client came back {} before that",
-                human(crate::model::time::Span::from_nanos(
-                    gap.nanos().saturating_neg()
-                ))
+                human(Span::from_nanos(gap.nanos().saturating_neg()))
             )),
             Some(gap) => cut.push_str(&format!("; the client came back {} later", human(gap))),
             None => {}
@@ -646,28 +829,43 @@ impl<'a> Summary<'a> {
         }
     }
 
+    /// Every kind of oddity that occurred: what it is, what it does, and where it was seen first.
     fn write_oddities(&self, page: &mut Page) {
-        let mut label = true;
-        for (input, kind, tally) in self.analysis.anomalies.iter() {
-            if std::mem::take(&mut label) {
-                page.gap();
-                page.line("What is odd in the captures", Look::Heading);
+        let mut kinds: BTreeMap<Kind, (u64, Vec<&Example>, u64)> = BTreeMap::new();
+        for (_, kind, tally) in self.analysis.anomalies.iter() {
+            let (number, examples, inputs) = kinds.entry(kind).or_default();
+            *number += tally.count;
+            *inputs += 1;
+            let room = EXAMPLES.saturating_sub(examples.len());
+            examples.extend(tally.examples.iter().take(room));
+        }
+        if !kinds.is_empty() {
+            page.gap();
+            page.line("What is odd in the captures", Look::Heading);
+        }
+        for (kind, (number, examples, inputs)) in kinds {
+            let mut head = format!("  {}, {}", kind.name(), count(number, "time", "times"));
+            if inputs > 1 {
+                head.push_str(&format!(" in {} inputs", grouped(inputs)));
             }
-            let input = self.analysis.inputs.get(input.0 as usize);
-            let text = format!(
-                "{} in {}: {}",
-                grouped(tally.count),
-                input.map_or_else(|| "the run".to_owned(), file),
-                kind.about()
-            );
-            page.hang(&format!("{} ", kind.name()), &text, 2, Look::Heading);
-            for example in &tally.examples {
-                let text = format!(
-                    "{}: {}",
-                    self.evidence(example.place),
-                    escape(&example.detail)
-                );
-                page.prose(&text, 4);
+            page.line(&head, Look::Heading);
+            let mut about = kind.about().chars();
+            let about: String = about
+                .next()
+                .into_iter()
+                .flat_map(char::to_uppercase)
+                .chain(about)
+                .collect();
+            page.prose(&format!("{about}. Effect: {}", kind.effect()), 4);
+            for example in &examples {
+                let mut text = self.evidence(example.place);
+                if !example.detail.is_empty() {
+                    text.push_str(&format!(": {}", escape(&example.detail)));
+                }
+                page.hang("- ", &text, 4, Look::Plain);
+            }
+            if let Some(more @ 1..) = number.checked_sub(examples.len() as u64) {
+                page.prose(&format!("and {} more", grouped(more)), 6);
             }
         }
     }
@@ -905,6 +1103,16 @@ const UNREAD: [Kind; 15] = [
     Kind::DecompressionLimit,
     Kind::BodyLimit,
 ];
+
+/// Inputs told of one thing without `-v`.
+const FILES: usize = 5;
+
+/// Servers told of what could not be read, and with `-v`.
+const SERVERS: usize = 3;
+const SERVERS_VERBOSE: usize = 50;
+
+/// Examples told of one kind of oddity.
+const EXAMPLES: usize = 5;
 
 /// Reasons told of what could not be decided.
 const REASONS: usize = 3;

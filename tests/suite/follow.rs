@@ -7,7 +7,7 @@
 
 use forkscope::{
     anomaly::Anomalies,
-    input::{Classified, Source, classify, find, timeline::Timeline},
+    input::{Classified, Found, Source, classify, find, timeline::Timeline},
     ip,
     limits::Limits,
     link,
@@ -50,7 +50,9 @@ fn wireshark_and_forkscope_reassemble_the_same_bytes() {
     ];
     // FORKSCOPE_CAPTURES=folder compares captures of one's own as well.
     folders.extend(std::env::var("FORKSCOPE_CAPTURES"));
-    let (sources, errors) = find(&folders);
+    let Found {
+        sources, errors, ..
+    } = find(&folders);
     assert!(errors.is_empty(), "{errors:?}");
     let captures: Vec<Capture> = sources
         .par_iter()
@@ -68,7 +70,7 @@ fn wireshark_and_forkscope_reassemble_the_same_bytes() {
 #[test]
 fn every_exclusion_from_the_comparison_is_of_a_capture() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/real");
-    let (sources, _) = find(&[folder.to_str().unwrap().to_owned()]);
+    let Found { sources, .. } = find(&[folder.to_str().unwrap().to_owned()]);
     for (name, why) in EXCLUDED {
         assert!(
             sources

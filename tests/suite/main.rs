@@ -24,6 +24,9 @@ mod examples;
 // The page of field reports, held against the talks that show them.
 mod reports;
 
+// Many files: rings, overlaps, copies, clocks, pipes; and what is said of what cannot be read.
+mod inputs;
+
 // Link types, tunnels and fragments, and that they change no report.
 mod links;
 

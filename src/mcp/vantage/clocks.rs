@@ -24,15 +24,40 @@ use std::collections::{BTreeMap, BTreeSet};
 /// How far the clocks of inputs are ahead of the one that all of a run are put on.
 #[derive(Clone, Debug, Default)]
 pub struct Clocks {
-    ahead: BTreeMap<InputId, Span>,
+    ahead: BTreeMap<InputId, Ahead>,
+}
+
+/// How far a clock is ahead of that of another input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ahead {
+    /// How far; negative when it is behind.
+    pub by: Span,
+    /// The input whose clock counts.
+    pub of: InputId,
 }
 
 impl Clocks {
+    /// Clocks that are known to be ahead by these spans.
+    #[must_use]
+    pub fn known(ahead: impl IntoIterator<Item = (InputId, Span)>) -> Self {
+        let ahead = ahead.into_iter();
+        Self {
+            ahead: ahead
+                .map(|(input, by)| (input, Ahead { by, of: input }))
+                .collect(),
+        }
+    }
+
+    /// The inputs whose clocks are put right.
+    pub fn iter(&self) -> impl Iterator<Item = (InputId, Ahead)> + '_ {
+        self.ahead.iter().map(|(&input, &ahead)| (input, ahead))
+    }
+
     /// A time of an input, by the clock of the run.
     #[must_use]
     pub fn of_run(&self, input: InputId, time: Timestamp) -> Timestamp {
         match self.ahead.get(&input) {
-            Some(ahead) => time.plus(Span::from_nanos(ahead.nanos().saturating_neg())),
+            Some(ahead) => time.plus(Span::from_nanos(ahead.by.nanos().saturating_neg())),
             None => time,
         }
     }
@@ -40,15 +65,21 @@ impl Clocks {
     /// By how much clocks were put back, each span once.
     #[must_use]
     pub fn spans(&self) -> BTreeSet<Span> {
-        self.ahead.values().copied().collect()
+        self.ahead.values().map(|ahead| ahead.by).collect()
+    }
+
+    /// Puts all times of an exchange on the clock of the run.
+    pub fn put_right(&self, exchange: &mut Exchange) {
+        put_on(self, exchange);
     }
 }
 
 /// Finds inputs whose clocks are further apart than 250 ms, and puts the times of their exchanges on one:
-/// that of packets before that of a HAR, then the one that is behind the others.
-pub fn align(exchanges: &mut [Exchange]) -> Clocks {
+/// that of packets before that of a HAR, then the one that is behind the others. Those of `right` are as they
+/// should be, and the others are put on theirs.
+pub fn align(exchanges: &mut [Exchange], right: &BTreeSet<InputId>) -> Clocks {
     let clocks = Clocks {
-        ahead: ahead(&samples(exchanges)),
+        ahead: ahead(&samples(exchanges), right),
     };
     if !clocks.ahead.is_empty() {
         for exchange in exchanges {
@@ -256,7 +287,7 @@ fn are_two(one: &Exchange, two: &Exchange) -> bool {
 }
 
 /// How far each input is ahead of the one whose clock its neighbours are put on.
-fn ahead(samples: &Samples) -> BTreeMap<InputId, Span> {
+fn ahead(samples: &Samples, right: &BTreeSet<InputId>) -> BTreeMap<InputId, Ahead> {
     let mut links: BTreeMap<InputId, Vec<(InputId, Span)>> = BTreeMap::new();
     for &(one, two) in samples.of_pair.keys() {
         if let Some(ahead) = samples.ahead((one, two)) {
@@ -282,16 +313,18 @@ fn ahead(samples: &Samples) -> BTreeMap<InputId, Span> {
                 }
             }
         }
-        let reference = together
-            .iter()
-            .min_by_key(|(input, ahead)| (!samples.packets.contains(input), *ahead, *input));
-        let Some(&(_, zero)) = reference else {
+        let reference = together.iter().min_by_key(|(input, ahead)| {
+            let (right, packets) = (right.contains(input), samples.packets.contains(input));
+            (!right, !packets, *ahead, *input)
+        });
+        let Some(&(of, zero)) = reference else {
             continue;
         };
         for (input, ahead) in together {
             let ahead = ahead.nanos().saturating_sub(zero.nanos());
-            if ahead.saturating_abs() > FEW.nanos() {
-                found.insert(input, Span::from_nanos(ahead));
+            if ahead.saturating_abs() > FEW.nanos() && !right.contains(&input) {
+                let by = Span::from_nanos(ahead);
+                found.insert(input, Ahead { by, of });
             }
         }
     }

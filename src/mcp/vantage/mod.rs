@@ -21,7 +21,7 @@ mod road;
 mod sides;
 
 use crate::model::{exchange::Exchange, session::Grouping};
-pub use clocks::{Clocks, align};
+pub use clocks::{Ahead, Clocks, align};
 
 /// Matches exchanges, takes the other sides out of their sessions, joins sessions that are sides of
 /// one, and names backends. `exchanges` are in order of time.
