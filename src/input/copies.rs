@@ -103,6 +103,8 @@ const CHUNK: usize = 256 << 10;
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::indexing_slicing, reason = "a test that panics has failed")]
+
     use super::*;
     use std::fs;
 
