@@ -23,7 +23,8 @@ use std::collections::{BTreeMap, HashMap};
 /// payload. It is let go when both FINs are acknowledged or a reset was seen, after
 /// [`Limits::reorder_time`] without packets, so that late copies open no ghost; after
 /// [`Limits::idle`] without packets; when a SYN with another number takes its place; and the
-/// longest idle one when there are more than [`Limits::connections`], those without payload first. Time is that of the packets.
+/// longest idle one when there are more than [`Limits::connections`], those without payload first. Time is that
+/// of the packets.
 #[derive(Debug)]
 pub struct Table<S> {
     limits: Limits,
@@ -253,7 +254,11 @@ impl<S: Sink> Table<S> {
             };
             if index(slot)
                 .and_then(|at| self.slots.get(at))
-                .is_some_and(|slot| slot.stage == Stage::Open)
+                .is_some_and(|slot| {
+                    let connection = slot.connection.as_ref();
+                    let begun = || connection.is_some_and(Connection::is_opened);
+                    slot.stage == Stage::Open || slot.stage == Stage::Bare && begun()
+                })
             {
                 let limit = self.limits.connections;
                 anomalies.note(Kind::ConnectionLimit, segment.place, || {

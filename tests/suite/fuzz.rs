@@ -285,7 +285,8 @@ fn connections_that_carry_nothing_give_way_first() {
         .map(|exchange| exchange.events.len())
         .collect();
     assert_eq!(events, [2]);
-    assert_eq!(noted(&analysis, Kind::ConnectionLimit), 0);
+    // What gave way is told.
+    assert!(noted(&analysis, Kind::ConnectionLimit) > 3_900);
     assert_eq!(noted(&analysis, Kind::Midstream), 0);
 }
 
