@@ -1,6 +1,6 @@
 //! IP packet → what it carries.
 //!
-//! [`open`] reads a packet that is whole, [`fragment`] one that is not, and [`Fragments`] puts those
+//! [`open`] reads a packet that is whole, [`fragment()`] one that is not, and [`Fragments`] puts those
 //! together. Checksums decide nothing: captures are taken before the network card fills them in.
 //! [`header_sum`] and [`transport_sum`] tell of those that are wrong.
 
@@ -24,7 +24,7 @@ use std::net::IpAddr;
 ///
 /// # Errors
 ///
-/// [`Skip::Fragment`] for every fragment, the first too (see [`fragment`]); [`Skip::Malformed`] for a header that is
+/// [`Skip::Fragment`] for every fragment, the first too (see [`fragment()`]); [`Skip::Malformed`] for a header that is
 /// cut or contradicts itself.
 #[inline]
 pub fn open<'a>(packet: &IpPacket<'a>) -> Result<Transport<'a>, Skip> {
