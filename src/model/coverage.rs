@@ -41,11 +41,15 @@ impl Coverage {
         exchanges: &[Exchange],
     ) -> Self {
         let mut coverage = Self::default();
-        let mut files = BTreeMap::new();
+        let mut files: BTreeMap<(Stem<'_>, u64), Option<InputId>> = BTreeMap::new();
         for (input, name, first, last) in inputs {
             coverage.include(input, first);
             coverage.include(input, last);
-            files.extend(ring_file(name).map(|file| (file, input)));
+            if let Some(file) = ring_file(name) {
+                // Two files of one number are of two captures, and then names do not tell which.
+                let known = files.entry(file);
+                known.and_modify(|of| *of = None).or_insert(Some(input));
+            }
         }
         for exchange in exchanges {
             if matches!(exchange.source, Source::Har { .. }) {
@@ -55,12 +59,19 @@ impl Coverage {
         }
         if coverage.spans.len() > 1 {
             coverage.join(exchanges);
+            let files: BTreeMap<(Stem<'_>, u64), InputId> = files
+                .into_iter()
+                .filter_map(|(file, input)| Some((file, input?)))
+                .collect();
             coverage.go_round(&files);
             for (&(stem, number), &one) in &files {
                 let next = number
                     .checked_add(1)
                     .and_then(|next| files.get(&(stem, next)));
-                if let Some(&two) = next {
+                // A number that comes later in the ring and earlier in time is of another round.
+                if let Some(&two) = next
+                    && coverage.spans.get(&one) <= coverage.spans.get(&two)
+                {
                     coverage.follow_on(&mut vec![one, two], stem.within());
                 }
             }
@@ -505,5 +516,26 @@ mod tests {
         let coverage = Coverage::of(inputs, &[]);
         let of = |input| coverage.covered(&[InputId(input)].into()).window.last;
         assert_eq!((of(0), of(1)), (Some(at(80)), Some(at(80))));
+        // Of two captures under one name: nothing joins the days.
+        let day = 86_400;
+        let names = [
+            ("r_00001_20261129000000.pcap", 0),
+            ("r_00002_20261129000100.pcap", 60),
+            ("r_00001_20261130000000.pcap", day),
+        ];
+        let inputs = (0..).zip(names);
+        let inputs = inputs.map(|(n, (name, first))| (InputId(n), name, at(first), at(first + 60)));
+        let coverage = Coverage::of(inputs, &[]);
+        let of = |input| coverage.covered(&[InputId(input)].into()).window.last;
+        assert_eq!((of(1), of(2)), (Some(at(120)), Some(at(day + 60))));
+        let names = [
+            ("r_00003_20261129000000.pcap", 0),
+            ("r_00002_20261130000000.pcap", day),
+        ];
+        let inputs = (0..).zip(names);
+        let inputs = inputs.map(|(n, (name, first))| (InputId(n), name, at(first), at(first + 60)));
+        let coverage = Coverage::of(inputs, &[]);
+        let of = |input| coverage.covered(&[InputId(input)].into()).window.last;
+        assert_eq!(of(0), Some(at(60)));
     }
 }
