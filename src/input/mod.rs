@@ -13,6 +13,7 @@
 mod compression;
 mod copies;
 pub mod har;
+mod names;
 pub mod packets;
 mod pcap;
 mod pcapng;
@@ -22,6 +23,7 @@ mod sniff;
 pub mod timeline;
 
 pub use copies::copies;
+pub use names::ring_file;
 
 use crate::{
     anomaly::Anomalies,

@@ -33,19 +33,19 @@ pub struct Covered {
 }
 
 impl Coverage {
-    /// The coverage of inputs from their names and the times of their first and last records. The entries
-    /// of a HAR tell of more: of their ends.
+    /// The coverage of inputs from the times of their first and last records and what their names tell. The
+    /// entries of a HAR tell of more: of their ends.
     #[must_use]
     pub fn of<'n>(
-        inputs: impl Iterator<Item = (InputId, &'n str, Timestamp, Timestamp)>,
+        inputs: impl Iterator<Item = (InputId, Option<RingFile<'n>>, Timestamp, Timestamp)>,
         exchanges: &[Exchange],
     ) -> Self {
         let mut coverage = Self::default();
-        let mut files: BTreeMap<(Stem<'_>, u64), Option<InputId>> = BTreeMap::new();
-        for (input, name, first, last) in inputs {
+        let mut files: BTreeMap<RingFile<'_>, Option<InputId>> = BTreeMap::new();
+        for (input, file, first, last) in inputs {
             coverage.include(input, first);
             coverage.include(input, last);
-            if let Some(file) = ring_file(name) {
+            if let Some(file) = file {
                 // Two files of one number are of two captures, and then names do not tell which.
                 let known = files.entry(file);
                 known.and_modify(|of| *of = None).or_insert(Some(input));
@@ -59,15 +59,15 @@ impl Coverage {
         }
         if coverage.spans.len() > 1 {
             coverage.join(exchanges);
-            let files: BTreeMap<(Stem<'_>, u64), InputId> = files
+            let files: BTreeMap<RingFile<'_>, InputId> = files
                 .into_iter()
                 .filter_map(|(file, input)| Some((file, input?)))
                 .collect();
             coverage.go_round(&files);
-            for (&(stem, number), &one) in &files {
+            for (&RingFile { stem, number }, &one) in &files {
                 let next = number
                     .checked_add(1)
-                    .and_then(|next| files.get(&(stem, next)));
+                    .and_then(|next| files.get(&RingFile { stem, number: next }));
                 // A number that comes later in the ring and earlier in time is of another round.
                 if let Some(&two) = next
                     && coverage.spans.get(&one) <= coverage.spans.get(&two)
@@ -83,9 +83,9 @@ impl Coverage {
     /// A ring of `tcpdump -C -W` begins again at its first file when its last is full: that is then later
     /// than the last one, and goes on with it. How many files the ring has is not known, so no more than
     /// a moment may lie between.
-    fn go_round(&mut self, files: &BTreeMap<(Stem<'_>, u64), InputId>) {
+    fn go_round(&mut self, files: &BTreeMap<RingFile<'_>, InputId>) {
         let mut rings: BTreeMap<&str, [InputId; 2]> = BTreeMap::new();
-        for (&(stem, number), &input) in files {
+        for (&RingFile { stem, number }, &input) in files {
             if let Stem::Ring(name) = stem {
                 // In order of number: the first stays, the last is replaced.
                 match rings.entry(name) {
@@ -117,15 +117,8 @@ impl Coverage {
         let mut sessions: BTreeMap<&SessionId, BTreeSet<InputId>> = BTreeMap::new();
         for exchange in exchanges {
             let mut inputs: Vec<InputId> = inputs_of(exchange).collect();
-            let request = exchange
-                .request
-                .as_ref()
-                .and_then(|r| r.session_id.as_ref());
-            let response = exchange
-                .response
-                .as_ref()
-                .and_then(|r| r.session_id.as_ref());
-            for id in [request, response].into_iter().flatten() {
+            let ids = [exchange.asked_session(), exchange.given_session()];
+            for id in ids.into_iter().flatten() {
                 sessions.entry(id).or_default().extend(&inputs);
             }
             // A connection tells at whatever distance that it is the same capture.
@@ -242,9 +235,18 @@ impl Coverage {
     }
 }
 
+/// A file of several that one capture wrote, by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RingFile<'n> {
+    /// The rest of the name: of the files of one capture the same.
+    pub stem: Stem<'n>,
+    /// Its number.
+    pub number: u64,
+}
+
 /// The rest of the name of a numbered file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Stem<'n> {
+pub enum Stem<'n> {
     /// Of a capture that changes files: dumpcap, editcap, tcpdump.
     Ring(&'n str),
     /// Before and after the number: somebody cut a capture, or numbered several.
@@ -260,52 +262,6 @@ impl Stem<'_> {
         }
     }
 }
-
-/// A file of several that one capture wrote, with its number: `NAME_NNNNN_TIME.EXT` of dumpcap and editcap, with
-/// 5 digits or more and 14; `NAME.EXTN` of tcpdump's `-C`, whose first file has no number; and any name
-/// with a last number of 3 digits or more, as those who cut captures give.
-fn ring_file(name: &str) -> Option<(Stem<'_>, u64)> {
-    let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    let file = name.rsplit_once(['/', '\\']).map_or(name, |(_, file)| file);
-    let folder = name.len() - file.len();
-    let dumpcap = || {
-        let (rest, time) = file.split('.').next()?.rsplit_once('_')?;
-        let (stem, number) = rest.rsplit_once('_')?;
-        let fits = is_digits(number) && number.len() >= 5 && is_digits(time) && time.len() == 14;
-        let stem = Stem::Ring(name.get(..folder + stem.len())?);
-        fits.then(|| Some((stem, number.parse().ok()?)))?
-    };
-    let tcpdump = || {
-        let bare = file.trim_end_matches(".gz").trim_end_matches(".zst");
-        let number = EXTENSIONS.iter().find_map(|extension| {
-            let (_, number) = bare.rsplit_once(extension)?;
-            (number.is_empty() || is_digits(number)).then_some(number)
-        })?;
-        let stem = Stem::Ring(name.get(..folder + bare.len() - number.len())?);
-        match number {
-            "" => Some((stem, 0)),
-            number => Some((stem, number.parse().ok()?)),
-        }
-    };
-    let numbered = || {
-        let last = file.rfind(|c: char| c.is_ascii_digit())?;
-        let before = file
-            .get(..=last)?
-            .trim_end_matches(|c: char| c.is_ascii_digit());
-        let number = file.get(before.len()..=last)?;
-        let stem = Stem::Numbered(name.get(..folder + before.len())?, file.get(last + 1..)?);
-        (number.len() >= 3).then(|| Some((stem, number.parse().ok()?)))?
-    };
-    // The first file of tcpdump's has a name like any other.
-    let unnumbered = |found: &(Stem<'_>, u64)| found.1 == 0;
-    dumpcap()
-        .or_else(|| tcpdump().filter(|found| !unnumbered(found)))
-        .or_else(numbered)
-        .or_else(tcpdump)
-}
-
-/// Names of captures that tcpdump appends a number to.
-const EXTENSIONS: [&str; 2] = [".pcap", ".cap"];
 
 /// The inputs that an exchange was seen in.
 pub fn inputs_of(exchange: &Exchange) -> impl Iterator<Item = InputId> + '_ {
@@ -360,7 +316,7 @@ mod tests {
     fn covered(spans: &[(i64, i64)], exchanges: &[Exchange], of: &[u32]) -> (i64, i64, usize) {
         let inputs = (0..)
             .zip(spans)
-            .map(|(number, &(first, last))| (InputId(number), "", at(first), at(last)));
+            .map(|(number, &(first, last))| (InputId(number), None, at(first), at(last)));
         let coverage = Coverage::of(inputs, exchanges);
         let covered = coverage.covered(&of.iter().map(|&input| InputId(input)).collect());
         let seconds = |time: Option<Timestamp>| time.unwrap().nanos() / 1_000_000_000;
@@ -449,93 +405,51 @@ mod tests {
     }
 
     #[test]
-    fn names_tell_the_files_of_a_ring() {
-        let numbered = |before, after, number| (Stem::Numbered(before, after), number);
-        for (name, file) in [
-            (
-                "a/run_00012_20251009085320.pcapng",
-                (Stem::Ring("a/run"), 12),
-            ),
-            (
-                "run_100000_20251009085320.pcap.gz",
-                (Stem::Ring("run"), 100_000),
-            ),
-            ("x.pcap", (Stem::Ring("x.pcap"), 0)),
-            ("dir.d/x.pcap17", (Stem::Ring("dir.d/x.pcap"), 17)),
-            ("x.cap3", (Stem::Ring("x.cap"), 3)),
-            ("x.pcap2.gz", (Stem::Ring("x.pcap"), 2)),
-            ("d1/part0041.pcap", numbered("d1/part", ".pcap", 41)),
-            ("n1-007-é.har", numbered("n1-", "-é.har", 7)),
-            (
-                "run_12_20251009085320.log",
-                numbered("run_12_", ".log", 20_251_009_085_320),
-            ),
-        ] {
-            assert_eq!(ring_file(name), Some(file), "{name}");
-        }
-        for name in [
-            "",
-            "-",
-            "run2",
-            "ts01.har",
-            "x.pcapng",
-            "é.pcapä",
-            "99999999999999999999999",
-        ] {
-            assert_eq!(ring_file(name), None, "{name}");
-        }
-        let of_ring = |files: [(&'static str, i64, i64); 4], input| {
+    fn files_of_a_ring_go_on_with_each_other() {
+        let ring = |stem, number| {
+            Some(RingFile {
+                stem: Stem::Ring(stem),
+                number,
+            })
+        };
+        let covered = |files: &[(Option<RingFile<'static>>, i64, i64)], input| {
             let inputs = (0..).zip(files);
-            let inputs = inputs.map(|(n, (name, from, to))| (InputId(n), name, at(from), at(to)));
+            let inputs = inputs.map(|(n, &(file, from, to))| (InputId(n), file, at(from), at(to)));
             let covered = Coverage::of(inputs, &[]).covered(&[InputId(input)].into());
             (covered.window.last, covered.lacks.len())
         };
-        // The ring has begun again: its first two files are the newest.
-        let round = [
-            ("x.pcap0", 60, 80),
-            ("x.pcap1", 80, 90),
-            ("x.pcap2", 20, 40),
-            ("x.pcap3", 40, 59),
+        let files = [
+            (ring("x", 0), 0, 10),
+            (ring("x", 1), 70, 80),
+            (ring("x", 3), 90, 95),
         ];
-        for input in [2, 3, 0] {
-            assert_eq!(of_ring(round, input), (Some(at(90)), 0), "{input}");
+        for input in [0, 1] {
+            assert_eq!(covered(&files, input), (Some(at(80)), 0), "{input}");
         }
-        let late = [
-            ("x.pcap0", 160, 180),
-            ("x.pcap1", 180, 190),
-            ("x.pcap2", 20, 40),
-            ("x.pcap3", 40, 59),
-        ];
-        assert_eq!(
-            of_ring(late, 3),
-            (Some(at(59)), 0),
-            "there may be more files"
-        );
-        let inputs = (0..).zip([("x.pcap", 0, 10), ("x.pcap1", 70, 80), ("x.pcap3", 90, 95)]);
-        let inputs = inputs.map(|(n, (name, first, last))| (InputId(n), name, at(first), at(last)));
-        let coverage = Coverage::of(inputs, &[]);
-        let of = |input| coverage.covered(&[InputId(input)].into()).window.last;
-        assert_eq!((of(0), of(1)), (Some(at(80)), Some(at(80))));
-        // Of two captures under one name: nothing joins the days.
+        // Two captures under one name: nothing joins their days.
         let day = 86_400;
-        let names = [
-            ("r_00001_20261129000000.pcap", 0),
-            ("r_00002_20261129000100.pcap", 60),
-            ("r_00001_20261130000000.pcap", day),
+        let again = [
+            (ring("r", 1), 0, 60),
+            (ring("r", 2), 60, 120),
+            (ring("r", 1), day, day + 60),
         ];
-        let inputs = (0..).zip(names);
-        let inputs = inputs.map(|(n, (name, first))| (InputId(n), name, at(first), at(first + 60)));
-        let coverage = Coverage::of(inputs, &[]);
-        let of = |input| coverage.covered(&[InputId(input)].into()).window.last;
-        assert_eq!((of(1), of(2)), (Some(at(120)), Some(at(day + 60))));
-        let names = [
-            ("r_00003_20261129000000.pcap", 0),
-            ("r_00002_20261130000000.pcap", day),
-        ];
-        let inputs = (0..).zip(names);
-        let inputs = inputs.map(|(n, (name, first))| (InputId(n), name, at(first), at(first + 60)));
-        let coverage = Coverage::of(inputs, &[]);
-        let of = |input| coverage.covered(&[InputId(input)].into()).window.last;
-        assert_eq!(of(0), Some(at(60)));
+        assert_eq!(covered(&again, 1), (Some(at(120)), 0));
+        assert_eq!(covered(&again, 2), (Some(at(day + 60)), 0));
+        let across = [(ring("r", 3), 0, 60), (ring("r", 2), day, day + 60)];
+        assert_eq!(covered(&across, 0), (Some(at(60)), 0));
+        // The ring has begun again: its first two files are the newest.
+        let round = |first: i64| {
+            [
+                (ring("x", 0), first, first + 20),
+                (ring("x", 1), first + 20, first + 30),
+                (ring("x", 2), 20, 40),
+                (ring("x", 3), 40, 59),
+            ]
+        };
+        for input in [2, 3, 0] {
+            assert_eq!(covered(&round(60), input), (Some(at(90)), 0), "{input}");
+        }
+        let late = covered(&round(160), 3);
+        assert_eq!(late, (Some(at(59)), 0), "there may be more files");
     }
 }

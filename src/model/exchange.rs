@@ -160,19 +160,24 @@ impl Exchange {
         }
     }
 
+    /// The session id that the request carries.
+    #[must_use]
+    pub fn asked_session(&self) -> Option<&SessionId> {
+        self.request.as_ref()?.session_id.as_ref()
+    }
+
+    /// The session id that the response carries.
+    #[must_use]
+    pub fn given_session(&self) -> Option<&SessionId> {
+        self.response.as_ref()?.session_id.as_ref()
+    }
+
     /// Whether its answer is of another session than `session`: a success under another id, or the refusal
     /// of what asked for none, under an id made for it. Where the request is missing, a refusal may be either.
     #[must_use]
     pub fn is_answered_beside(&self, session: &SessionId) -> bool {
-        let asked = self
-            .request
-            .as_ref()
-            .and_then(|request| request.session_id.as_ref());
-        let given = self
-            .response
-            .as_ref()
-            .and_then(|response| response.session_id.as_ref())
-            .filter(|given| !given.is_empty());
+        let asked = self.asked_session();
+        let given = self.given_session().filter(|given| !given.is_empty());
         match self.answer() {
             Answer::Success => {
                 asked == Some(session)

@@ -3,7 +3,7 @@
 use super::{Options, packets::Counts};
 use crate::{
     anomaly::Anomalies,
-    audit, finding, mcp,
+    audit, finding, input, mcp,
     model::{
         analysis::{Analysis, ClockOffset, Finding, Input, Opaque, SessionRef, Totals},
         coverage::{Coverage, inputs_of},
@@ -77,7 +77,8 @@ fn coverage(inputs: &[Input], exchanges: &[Exchange]) -> Coverage {
     let times = (0..).zip(inputs).filter_map(|(number, input)| {
         let first = input.first_time?;
         let last = input.last_time.unwrap_or(first);
-        Some((InputId(number), &*input.name, first, last))
+        let file = input::ring_file(&input.name);
+        Some((InputId(number), file, first, last))
     });
     Coverage::of(times, exchanges)
 }

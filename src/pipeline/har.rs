@@ -121,15 +121,11 @@ impl Har {
         self.anomalies.note(Kind::MaskedId, exchange.place, || {
             settings.session_header.clone()
         });
-        let asked = exchange
-            .request
-            .as_ref()
-            .and_then(|r| r.session_id.as_ref());
-        let given = exchange
-            .response
-            .as_ref()
-            .and_then(|r| r.session_id.as_ref());
-        if asked.or(given).is_none() {
+        if exchange
+            .asked_session()
+            .or(exchange.given_session())
+            .is_none()
+        {
             hide_answer(exchange);
         }
     }
@@ -227,7 +223,7 @@ impl Har {
     fn leave_open(&mut self, end: Timestamp) {
         let mut last: BTreeMap<SessionId, (Timestamp, usize)> = BTreeMap::new();
         for (index, exchange) in self.exchanges.iter().enumerate() {
-            let (asked, given) = ids(exchange);
+            let (asked, given) = (exchange.asked_session(), exchange.given_session());
             let Some(id) = asked.or(given).filter(|_| exchange.method() == "GET") else {
                 continue;
             };
@@ -257,7 +253,7 @@ impl Har {
         let mut constants: BTreeSet<SessionId> = BTreeSet::new();
         let mut issued: BTreeMap<&SessionId, Vec<(&str, Timestamp, Timestamp)>> = BTreeMap::new();
         for exchange in &self.exchanges {
-            let (asked, given) = ids(exchange);
+            let (asked, given) = (exchange.asked_session(), exchange.given_session());
             for id in [asked, given].into_iter().flatten() {
                 if self.credentials.contains(&**id) && !constants.contains(id) {
                     constants.insert(id.clone());
@@ -344,19 +340,6 @@ fn headers(entry: &HarEntry) -> impl Iterator<Item = (&str, &str)> {
     let (request, response) = (&entry.request_headers, &entry.response_headers);
     let all = request.iter().chain(response);
     all.map(|(name, value)| (name.as_str(), value.as_str()))
-}
-
-/// The session asked for, and the one given.
-fn ids(exchange: &Exchange) -> (Option<&SessionId>, Option<&SessionId>) {
-    let asked = exchange
-        .request
-        .as_ref()
-        .and_then(|r| r.session_id.as_ref());
-    let given = exchange
-        .response
-        .as_ref()
-        .and_then(|r| r.session_id.as_ref());
-    (asked, given)
 }
 
 /// Marks an answer as one that may be another's: what it belongs to is not known.
@@ -466,7 +449,10 @@ fn is_copy(one: &Exchange, two: &Exchange, one_file: bool) -> bool {
     fn differ<T: PartialEq>(one: &Option<T>, two: &Option<T>) -> bool {
         one.is_some() && two.is_some() && one != two
     }
-    let ((asked, given), (other_asked, other_given)) = (ids(one), ids(two));
+    let ((asked, given), (other_asked, other_given)) = (
+        (one.asked_session(), one.given_session()),
+        (two.asked_session(), two.given_session()),
+    );
     let cursor = |exchange: &Exchange| {
         let request = exchange.request.as_ref();
         request.and_then(|request| request.last_event_id.clone())
@@ -508,7 +494,7 @@ fn is_copy(one: &Exchange, two: &Exchange, one_file: bool) -> bool {
 /// How much a record tells, in order of weight.
 fn told(exchange: &Exchange) -> impl Ord {
     let response = exchange.response.as_ref();
-    let (asked, given) = ids(exchange);
+    let (asked, given) = (exchange.asked_session(), exchange.given_session());
     let plain = exchange
         .events
         .iter()

@@ -112,11 +112,8 @@ fn is_in_use(session: &Session, first: u32, issued: &Exchange, exchanges: &[Exch
     before
         .filter_map(|&number| exchanges.get(number as usize))
         .any(|exchange| {
-            let asked = exchange.request.as_ref();
-            let named = asked.and_then(|request| request.session_id.as_ref());
             let answered = exchange.response.as_ref();
-            let given = answered.and_then(|response| response.session_id.as_ref());
-            named.or(given) == Some(&session.id)
+            exchange.asked_session().or(exchange.given_session()) == Some(&session.id)
                 && !exchange.is_initialize()
                 && exchange.answer() == Answer::Success
                 && exchange.place.input == issued.place.input

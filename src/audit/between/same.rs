@@ -32,8 +32,10 @@ pub(super) fn may_be_one(a: &Exchange, b: &Exchange) -> bool {
 pub(super) fn may_be_of_two_clocks(a: &Exchange, b: &Exchange) -> bool {
     let known = is_known(a) && is_known(b);
     known && !inputs_of(a).any(|input| inputs_of(b).any(|other| input == other)) && {
-        let asked = |exchange: &Exchange| exchange.request.as_ref()?.session_id.clone();
-        asked(a) == asked(b) && alike(a, b) && answers_are_alike(a, b) && !are_two(a, b)
+        a.asked_session() == b.asked_session()
+            && alike(a, b)
+            && answers_are_alike(a, b)
+            && !are_two(a, b)
     }
 }
 

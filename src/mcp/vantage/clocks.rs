@@ -216,8 +216,7 @@ impl Samples {
             return;
         }
         let same = same_bytes(one, two) == Some(true);
-        let given = |exchange: &Exchange| exchange.response.as_ref()?.session_id.clone();
-        let session = given(one).or_else(|| one.request.as_ref()?.session_id.clone());
+        let session = one.given_session().or(one.asked_session());
         // An id that was counted up may be another session's.
         if !are_alike(one, two) || !same && session.is_none_or(|id| id.len() < LONG_ID) {
             return;
@@ -226,7 +225,7 @@ impl Samples {
         if list.len() < SAMPLES {
             list.push(Sample {
                 ahead: two.time().since(one.time()),
-                enough: match (same, one.is_initialize() && given(one).is_some()) {
+                enough: match (same, one.is_initialize() && one.given_session().is_some()) {
                     (true, _) => 1,
                     (false, true) => 2,
                     (false, false) => 3,
