@@ -260,7 +260,7 @@ impl<'a> Data<'a> {
         let first = inputs.filter_map(|input| input.first_time).min();
         let exchange = self.analysis.exchanges.first();
         first
-            .or_else(|| exchange.map(|exchange| exchange.time()))
+            .or_else(|| exchange.map(crate::model::exchange::Exchange::time))
             .unwrap_or_default()
     }
 }

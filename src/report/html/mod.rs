@@ -66,7 +66,13 @@ fn hash(block: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::sample, *};
+    use super::{
+        super::{
+            sample,
+            table::{Findings, Resumes, Sessions, Table},
+        },
+        *,
+    };
     use proptest::prelude::*;
 
     fn html(analysis: &Analysis) -> String {
@@ -105,6 +111,28 @@ mod tests {
     fn an_empty_analysis_is_no_clean_bill() {
         let page = html(&Analysis::default());
         assert!(page.contains("nothing is known"), "{page}");
+    }
+
+    /// The script shows some columns first; a name that no table has would not be missed.
+    #[test]
+    fn the_script_names_columns_that_are_there() {
+        fn names<T: Table>() -> Vec<&'static str> {
+            T::COLUMNS.iter().map(|column| column.name).collect()
+        }
+        let (_, main) = SCRIPT.split_once("const MAIN = {").unwrap();
+        let (main, _) = main.split_once("};").unwrap();
+        let tables = [
+            ("resumes:", names::<Resumes>()),
+            ("findings:", names::<Findings>()),
+            ("sessions:", names::<Sessions>()),
+        ];
+        for (line, (table, columns)) in main.trim().lines().zip(tables) {
+            let (name, list) = line.trim().split_once(' ').unwrap();
+            assert_eq!(name, table);
+            let mut shown = list.split('"').skip(1).step_by(2);
+            assert!(shown.clone().count() > 5, "{table}");
+            assert!(shown.all(|name| columns.contains(&name)), "{table} {list}");
+        }
     }
 
     #[test]

@@ -93,9 +93,24 @@ impl<'a> Page<'a> {
     fn conclusion(&self) -> String {
         let mut sheet = self.sheet();
         self.summary.conclude(&mut sheet);
+        let mut said = sheet.into_pieces();
+        if self.has_unread() {
+            // Nothing is green that may have been looked past.
+            for piece in &mut said {
+                if let Piece::Loud(_, look @ Look::Good) = piece {
+                    *look = Look::Plain;
+                }
+            }
+        }
         let mut out = String::new();
-        pieces(&sheet.into_pieces(), &mut out);
+        pieces(&said, &mut out);
         out
+    }
+
+    fn has_unread(&self) -> bool {
+        let mut sheet = self.sheet();
+        self.summary.write_unread(&mut sheet);
+        !sheet.into_pieces().is_empty()
     }
 
     /// The numbers that somebody on a call is asked for.
@@ -188,7 +203,7 @@ impl<'a> Page<'a> {
             .filter(|&(_, number)| number > 0)
             .collect();
         if there.is_empty() {
-            return "<p>No stream was resumed.</p>".to_owned();
+            return String::new();
         }
         let total: u64 = there.iter().map(|(_, number)| number).sum();
         let said: Vec<String> = there
@@ -286,8 +301,12 @@ impl<'a> Page<'a> {
     fn worst(&self) -> String {
         let bad = self.summary.bad_resumes();
         if bad.is_empty() {
-            return "<p class=\"quiet\">Nothing is wrong with any resume that could be judged.</p>"
-                .to_owned();
+            let said = if self.analysis.resumes.is_empty() {
+                "No stream was resumed, so none was judged."
+            } else {
+                "Nothing is wrong with any resume that could be judged."
+            };
+            return format!("<p class=\"quiet\">{said}</p>");
         }
         let mut out = String::new();
         for (resume, number) in bad.iter().zip(1..).take(WORST) {
@@ -326,7 +345,7 @@ impl<'a> Page<'a> {
             codes.entry(finding.code).or_default().push(finding);
         }
         if codes.is_empty() {
-            return "<p class=\"quiet\">There are none.</p>".to_owned();
+            return "<p class=\"quiet\">None, in what could be read.</p>".to_owned();
         }
         let mut codes: Vec<(&str, Vec<&Finding>)> = codes.into_iter().collect();
         for (_, findings) in &mut codes {

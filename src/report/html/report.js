@@ -403,9 +403,9 @@
 
   // The timeline.
 
-  const LABEL = 20, MARKS = 13, ROW = 13, FOOT = 7, MOST_ITEMS = 2500;
+  const LABEL = 20, MARKS = 13, ROW = 13, FOOT = 7, MOST_ITEMS = 2500, ON_PAPER = 25;
   if (!(last > first)) { first = Number.isFinite(first) ? first - 5e5 : 0; last = first + 1e6; }
-  const margin = (last - first) * 0.012;
+  const margin = (last - first) * 0.02;
   const whole = [first - margin, last + margin];
   const view = { from: whole[0], to: whole[1], lanes: [], tops: [], height: 0, cur: "", width: 600, box: null, space: null, svg: null };
   const sorted = [...lanes].sort((a, b) => b.rank - a.rank || a.begin - b.begin || a.number - b.number);
@@ -571,11 +571,12 @@
       nodes.push(mark("segments", row, shapes));
     }
     for (const row of lane.resumes) {
-      const t = T.resumes.get("resume_time", row), cut = T.resumes.get("disconnect_time", row) ?? t;
+      const t = T.resumes.get("resume_time", row), old = before(row);
+      const cut = T.resumes.get("disconnect_time", row) ?? (old < 0 ? t : ends(old));
       if (Math.max(t, cut) < view.from || Math.min(t, cut) > view.to) continue;
       if (drawn.items >= MOST_ITEMS) { drawn.left++; continue; }
       drawn.items++;
-      const opened = D.opened[row], old = before(row);
+      const opened = D.opened[row];
       const toRow = opened >= 0 ? lane.rowOf.get(opened) ?? 0 : 0, fromRow = old >= 0 ? lane.rowOf.get(old) ?? toRow : toRow;
       const x1 = clampX(cut), x2 = clampX(t), y1 = rowY(fromRow) + 4.5, y2 = rowY(toRow) + 4.5;
       const verdict = T.resumes.get("verdict", row), bend = Math.max(6, Math.abs(x2 - x1) / 2);
@@ -610,16 +611,17 @@
   }
   function drawAxis() {
     const [at, step] = ticks(view.from, view.to, Math.max(2, view.width / 110));
-    const svg = g("svg", { width: view.width, height: 34, "aria-hidden": "true" });
-    for (const t of at) svg.append(g("line", { class: "grid", x1: x(t), x2: x(t), y1: 28, y2: 34 }), g("text", { class: "axis-text", x: x(t), y: 25, "text-anchor": x(t) < 30 ? "start" : x(t) > view.width - 30 ? "end" : "middle" }, clock(t, step)));
-    svg.append(g("text", { class: "axis-text", x: 0, y: 10 }, (D.time === "epoch" ? "" : time(view.from).slice(0, 10) + " UTC, ") + human((view.to - view.from) / 1000) + " across"));
+    const hurt = incidentsInView(), down = hurt.length ? 13 : 0;
+    const svg = g("svg", { width: view.width, height: 34 + down, "aria-hidden": "true" });
+    for (const t of at) svg.append(g("line", { class: "grid", x1: x(t), x2: x(t), y1: 28 + down, y2: 34 + down }), g("text", { class: "axis-text", x: x(t), y: 25 + down, "text-anchor": x(t) < 30 ? "start" : x(t) > view.width - 30 ? "end" : "middle" }, clock(t, step)));
+    svg.append(g("text", { class: "axis-text", x: 0, y: 10 }, (D.time === "epoch" ? "" : time(at[0] ?? view.from).slice(0, 10) + " UTC, ") + human((view.to - view.from) / 1000) + " across"));
     let edge = -99;
-    for (const [a, b, row] of incidentsInView()) {
+    for (const [a, b, row] of hurt) {
       const tip = "Incident " + T.incidents.get("incident", row) + ": " + count(T.incidents.get("segments_cut", row), "segment") + " of " + count(T.incidents.get("sessions", row), "session") + " of " + T.incidents.get("server", row) + " cut, " + T.incidents.get("cause", row);
-      svg.append(g("rect", { class: "incident-bar", x: a, y: 30 + (row % 2) * 2, width: b - a, height: 2, "data-tip": tip }));
-      if (a < Math.max(edge + 18, view.width < 700 ? 180 : 230)) continue;
+      svg.append(g("rect", { class: "incident-bar", x: a, y: 30 + down + (row % 2) * 2, width: b - a, height: 2, "data-tip": tip }));
+      if (a < edge + 26) continue;
       edge = a;
-      svg.append(g("text", { class: "incident-no", x: a, y: 10, "text-anchor": "start", "data-tip": tip }, "▾" + T.incidents.get("incident", row)));
+      svg.append(g("text", { class: "incident-no", x: between(a, 0, view.width - 24), y: 24, "text-anchor": "start", "data-tip": tip }, "▾" + T.incidents.get("incident", row)));
     }
     $("tl-axis").replaceChildren(svg);
     return at;
@@ -630,7 +632,8 @@
     view.width = Math.max(200, box.clientWidth);
     const focused = document.activeElement?.closest?.(".lanes .item")?.dataset.key;
     const at = drawAxis();
-    const top = box.scrollTop, bottom = top + (printing ? view.height : box.clientHeight || 400);
+    const top = printing ? 0 : box.scrollTop;
+    const bottom = printing ? view.tops[ON_PAPER] ?? view.height : top + (box.clientHeight || 400);
     let from = 0, to = view.tops.length;
     while (from < to) { const middle = (from + to) >> 1; if (view.tops[middle] + heightOf(view.lanes[middle]) < top) from = middle + 1; else to = middle; }
     let end = from;
@@ -644,8 +647,7 @@
     const shades = incidentsInView().map(([a, b]) => `M${a} 0H${b}V${height}H${a}Z`);
     if (shades.length) nodes.push(g("path", { class: "incident", d: shades.join("") }));
     const drawn = { items: 0, left: 0 };
-    const most = printing ? from + 25 : Infinity;
-    while (end < view.lanes.length && view.tops[end] < bottom && end < most) { nodes.push(drawLane(view.lanes[end], view.tops[end] - top, drawn)); end++; }
+    while (end < view.lanes.length && view.tops[end] < bottom) { nodes.push(drawLane(view.lanes[end], view.tops[end] - top, drawn)); end++; }
     view.svg.replaceChildren(...nodes);
     const all = [...view.svg.querySelectorAll(".item")];
     const home = all.find((item) => item.dataset.key === (focused || view.cur)) || all.find((item) => item.dataset.key.startsWith("resumes")) || all[0];
@@ -662,6 +664,7 @@
     if (outside) notes.push(count(outside, "segment") + " of the 2024-11-05 transport or of sessions that are not in this file " + (outside === 1 ? "has" : "have") + " no lane.");
     if (T.segments.rows < T.segments.of) notes.push("Of " + group(T.segments.of) + " segments " + group(T.segments.rows) + " are in this file: all that were resumed or cut come first.");
     $("tl-note").textContent = notes.join(" ");
+    $("tl-note").className = notes.length > 1 ? "note" : "quiet";
   }
   let printing = false;
   const redraw = once(draw);
@@ -681,7 +684,7 @@
   function startTimeline() {
     if (!lanes.length) {
       $("tl-view").append(h("p", { class: "quiet" }, "There is no session to draw."));
-      $("tl-help").hidden = true;
+      $("tl-help").hidden = $("tl-note").hidden = true;
       return;
     }
     $("timeline").querySelector("h2").after(h("p", { class: "quiet" }, "A lane a session, the worst first; a bar a connection's share of an event stream; an arrow a resume, from the cut to where it came back."));
