@@ -330,9 +330,9 @@ impl<'a> Page<'a> {
         if let Some(more @ 1..) = bad.len().checked_sub(WORST) {
             let _ = write!(
                 out,
-                "<p><a href=\"#table=resumes&amp;q=findings:*\">{} more resumes that something is wrong \
-                 with</a> are in the table.</p>",
-                grouped(more as u64)
+                "<p><a href=\"#table=resumes&amp;q=findings:*\">{} that something is wrong with</a>: in the \
+                 table.</p>",
+                count(more as u64, "more resume", "more resumes")
             );
         }
         out

@@ -268,7 +268,7 @@
     const har = (formats.get(input) || "").startsWith("har");
     const parts = [h("span", {}, label + " " + input + (frame === null ? "" : (har ? " entry " : " frame ") + frame))];
     const filters = har ? [] : [stream === null ? "" : "tcp.stream eq " + stream, frame === null ? "" : "frame.number == " + frame];
-    for (const filter of filters.filter(Boolean)) parts.push(h("code", {}, filter), copying(filter));
+    for (const filter of filters.filter(Boolean)) parts.push(h("span", { class: "pairing" }, h("code", {}, filter), copying(filter)));
     return h("div", { class: "proof" }, parts);
   }
   function fields(table, row) {
@@ -453,7 +453,6 @@
     const lane = kind === "sessions" ? laneOfSession[row] : laneOf(kind, row);
     if (!lane) return;
     if (lane.rank === 0 && S.show !== "all" && judged.length) { S.show = "all"; toFragment(); arrange(); }
-    $("timeline").scrollIntoView({ block: "start" });
     const item = itemsOf(lane).find((one) => one.kind === kind && one.row === row);
     if (kind === "resumes") {
       const cut = T.resumes.get("disconnect_time", row) ?? item.t;
@@ -461,6 +460,8 @@
       moveTo((item.t + Math.min(cut, item.t)) / 2 - span / 2, span);
     }
     focusItem(lane, item, true);
+    // Last: the details may have taken room.
+    $("timeline").scrollIntoView({ block: "start" });
   }
   const keyOf = (item) => item.kind + ":" + item.row;
   function focusItem(lane, item, centre) {
