@@ -15,7 +15,7 @@ for (const e of all("a[href], button, input, select, textarea, summary, [tabinde
   if (seen(e) && !named(e)) tell("no name", e);
 for (const e of all("input, select, textarea")) if (seen(e) && !e.labels.length && !e.getAttribute("aria-label")) tell("no label", e);
 // A picture has a role and a name, or is hidden from who cannot see it, or belongs to something with a name.
-for (const e of all("svg")) if (!e.closest("[aria-hidden=true]") && !(["img", "group"].includes(e.getAttribute("role")) && named(e))) tell("svg without role and name", e);
+for (const e of all("svg")) if (!e.closest("[aria-hidden=true]") && !(["img", "group"].includes(e.getAttribute("role")) && e.getAttribute("aria-label"))) tell("svg without role and name", e);
 for (const e of all("img")) if (!e.hasAttribute("alt")) tell("no alt", e);
 // What is hidden cannot be focused.
 for (const e of all("[aria-hidden=true]")) if (e.matches("a, button, input, [tabindex]") || e.querySelector("a, button, input, [tabindex='0']")) tell("focus within what is hidden", e);
