@@ -432,7 +432,9 @@
     const step = steps.find((s) => (to - from) / s <= most) || (to - from) / most;
     const shift = Number(base % 86400000000000n) / 1000;
     const out = [];
-    for (let t = Math.ceil((from + shift) / step) * step - shift; t <= to; t += step) out.push(t);
+    const start = Math.ceil((from + shift) / step) * step - shift;
+    // Counted: far from the first time a step may be too small to be added.
+    for (let n = 0; n <= most + 1 && start + n * step <= to; n++) out.push(start + n * step);
     return [out, step];
   }
   function zoom(factor, around) {
@@ -547,7 +549,7 @@
     const lives = lane.sessions.length;
     const name = g("text", { class: "lane-name", x: 6, y: y + 14 }, clip(lane.id || "(no id)", view.width < 700 ? 20 : 40),
       ...told.map(([v, n]) => g("tspan", { class: VERDICT_RANK[v] ? "lane-bad" : "lane-sub", dx: 10 }, n + " " + v)),
-      g("tspan", { class: "lane-sub", dx: 10 }, (lives > 1 ? count(lives, "life", "lives") + " · " : "") + (T.sessions.get("client", lane.first) ?? "") + " · " + (T.sessions.get("service", lane.first) ?? "")));
+      g("tspan", { class: "lane-sub", dx: 10 }, [lives > 1 ? count(lives, "life", "lives") : "", T.sessions.get("client", lane.first), T.sessions.get("service", lane.first)].filter(Boolean).join(" · ")));
     nodes.push(mark("sessions", lane.first, [g("rect", { class: "halo", x: 1, y: y + 1, width: view.width - 3, height: LABEL - 3, rx: 3 }), name]));
     const rowY = (at) => y + LABEL + MARKS + at * ROW;
     const lastX = [];
