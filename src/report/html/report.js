@@ -179,6 +179,9 @@
       lane.rowOf.set(row, at);
     }
     lane.rows = Math.max(1, ending.length);
+    // The worst last, so that nothing covers it.
+    const rank = (row) => VERDICT_RANK[T.resumes.get("verdict", row)] || 0;
+    lane.drawn = [...lane.resumes].sort((a, b) => rank(a) - rank(b) || a - b);
     lane.begin = T.sessions.get("first_time", lane.first);
     for (const row of lane.sessions) {
       first = Math.min(first, T.sessions.get("first_time", row));
@@ -573,7 +576,7 @@
       }
       nodes.push(mark("segments", row, shapes));
     }
-    for (const row of lane.resumes) {
+    for (const row of lane.drawn) {
       const t = T.resumes.get("resume_time", row), old = before(row);
       const cut = T.resumes.get("disconnect_time", row) ?? (old < 0 ? t : ends(old));
       if (Math.max(t, cut) < view.from || Math.min(t, cut) > view.to) continue;
@@ -782,7 +785,7 @@
     for (let row = 0; row < t.rows; row++) if (t.get("gap_ms", row) !== null && (server === null || t.get("server", row) === server)) rows.push(row);
     const verdicts = ORDER.filter((v) => rows.some((row) => t.get("verdict", row) === v));
     const of = new Map(verdicts.map((v) => [v, rows.filter((row) => t.get("verdict", row) === v)]));
-    const left = 104, right = width - 14, line = 30;
+    const left = 122, right = width - 14, line = 30;
     const gaps = rows.map((row) => t.get("gap_ms", row));
     const bounds = ["threshold_low_ms", "threshold_high_ms"].map((c) => (chosen < 0 ? null : T.servers.get(c, chosen))).filter((v) => v !== null);
     const top = bounds.length === 2 ? 40 : 10, bottom = top + Math.max(1, verdicts.length) * line;
