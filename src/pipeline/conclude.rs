@@ -2,7 +2,7 @@
 
 use super::{Options, packets::Counts};
 use crate::{
-    anomaly::Anomalies,
+    anomaly::{Anomalies, Kind},
     audit, finding, input, mcp,
     model::{
         analysis::{Analysis, ClockOffset, Finding, Input, Opaque, SessionRef, Totals},
@@ -125,7 +125,7 @@ pub(super) fn conclude(harvest: Harvest, options: &Options) -> Analysis {
     mcp::vantage::pair(&mut grouping, &mut exchanges);
     mcp::stream::thread(&mut grouping, &exchanges);
     keep_blanks(&mut servers, &grouping, &exchanges, window);
-    let mut judged = audit::audit(&grouping, &exchanges, &coverage, &servers);
+    let mut judged = audit::audit(&grouping, &exchanges, &coverage, &servers, &options.limits);
     let overall = audit::overall::look(&grouping, &exchanges, &mut judged, options.window);
     let judgements: Vec<Vec<(Finding, Vec<u32>)>> = judged
         .par_iter()
@@ -159,6 +159,16 @@ pub(super) fn conclude(harvest: Harvest, options: &Options) -> Analysis {
     };
     for ((session, judged), judgements) in grouping.sessions.iter().zip(&mut judged).zip(judgements)
     {
+        for exchange in judged
+            .worn
+            .iter()
+            .filter_map(|&number| exchanges.get(number as usize))
+        {
+            let note = || format!("session {}", session.id);
+            analysis
+                .anomalies
+                .note(Kind::HistoryLimit, exchange.place, note);
+        }
         attach(judged, &judgements);
         enter(&mut analysis, judged, &session.exchanges);
         analysis

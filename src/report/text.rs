@@ -1086,7 +1086,7 @@ pub(super) const LONG: usize = 64;
 
 /// Oddities that mean something was there and could not be read, and that no count of an input
 /// tells.
-const UNREAD: [Kind; 15] = [
+const UNREAD: [Kind; 16] = [
     Kind::BadBlock,
     Kind::UnknownInterface,
     Kind::BadEntry,
@@ -1102,6 +1102,7 @@ const UNREAD: [Kind; 15] = [
     Kind::UndecodableBody,
     Kind::DecompressionLimit,
     Kind::BodyLimit,
+    Kind::HistoryLimit,
 ];
 
 /// Inputs told of one thing without `-v`.

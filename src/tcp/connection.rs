@@ -51,6 +51,8 @@ pub(super) struct Around<'a> {
     pub(super) limits: &'a Limits,
     pub(super) anomalies: &'a mut Anomalies,
     pub(super) holes: &'a mut BTreeMap<InputId, Holes>,
+    /// Out-of-order bytes that a direction may hold.
+    pub(super) room: usize,
 }
 
 impl<S: Sink> Connection<S> {
@@ -112,6 +114,12 @@ impl<S: Sink> Connection<S> {
         self.is_opened() && self.flows.iter().any(Flow::has_data)
     }
 
+    /// Memory of the bytes that wait for others.
+    pub(super) fn held_bytes(&self) -> usize {
+        let [a, b] = &self.flows;
+        a.held_bytes().saturating_add(b.held_bytes())
+    }
+
     /// Time of the last packet.
     pub(super) const fn last_time(&self) -> Timestamp {
         self.last.time
@@ -137,12 +145,14 @@ impl<S: Sink> Connection<S> {
             limits,
             anomalies,
             holes,
+            room,
         } = around;
         let mut out = self.sink.as_mut().map(|sink| Out {
             sink,
             limits,
             anomalies,
             holes,
+            room,
         });
         let Some(sinking) = &mut out else {
             self.last = seen;
@@ -221,6 +231,7 @@ impl<S: Sink> Connection<S> {
             limits: around.limits,
             anomalies: around.anomalies,
             holes: around.holes,
+            room: around.room,
         };
         if !self.syn {
             let (a, b) = (self.a, self.b);
