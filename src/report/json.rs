@@ -283,15 +283,18 @@ impl Serialize for InputObject<'_> {
         let input = self.0.row;
         map.serialize_entry("copy_of", &input.copy_of)?;
         let clock = input.clock.as_ref();
-        let offset = clock.map(|clock| clock.added().millis_f64());
-        let (from, of) = match clock {
+        let added = |clock: &ClockOffset| clock.added().map(|span| span.millis_f64());
+        let offset = clock.and_then(added);
+        let (from, ahead) = match clock {
             None => (None, None),
             Some(ClockOffset::Given(_)) => (Some("given"), None),
-            Some(ClockOffset::Learnt { of, .. }) => (Some("exchanges"), Some(of)),
+            Some(ClockOffset::Learnt { ahead, of }) => (Some("exchanges"), Some((ahead, of))),
+            Some(ClockOffset::Left { ahead, of }) => (Some("handshakes"), Some((ahead, of))),
         };
         map.serialize_entry("clock_offset_ms", &offset)?;
         map.serialize_entry("clock_offset_from", &from)?;
-        map.serialize_entry("clock_ahead_of", &of)?;
+        map.serialize_entry("clock_ahead_ms", &ahead.map(|(by, _)| by.millis_f64()))?;
+        map.serialize_entry("clock_ahead_of", &ahead.map(|(_, of)| of))?;
         map.end()
     }
 }

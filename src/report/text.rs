@@ -177,6 +177,15 @@ impl<'a> Summary<'a> {
                     let by = length(*ahead);
                     format!("the clock is {by} {side} of {other}; corrected")
                 }
+                ClockOffset::Left { ahead, of } => {
+                    let mut other = String::new();
+                    escape_name_to(of, &mut other);
+                    let by = length(*ahead);
+                    format!(
+                        "the clock is {by} ahead of that of {other}, by the connections that both \
+                         show; left as it is: --clock-offset takes it off"
+                    )
+                }
             };
             Some(format!("{}: {said}", file(input)))
         });
