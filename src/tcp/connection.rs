@@ -23,7 +23,8 @@ pub(super) struct Connection<S> {
     a: SocketAddr,
     b: SocketAddr,
     flows: [Flow; 2],
-    sink: Option<S>,
+    /// Apart, for a flood of SYNs has none.
+    sink: Option<Box<S>>,
     first: Seen,
     last: Seen,
     /// A SYN of this connection was seen.
@@ -106,7 +107,7 @@ impl<S: Sink> Connection<S> {
     }
 
     pub(super) fn open(&mut self, sink: S) {
-        self.sink = Some(sink);
+        self.sink = Some(Box::new(sink));
     }
 
     /// Whether bytes of it were seen.
@@ -147,7 +148,7 @@ impl<S: Sink> Connection<S> {
             holes,
             room,
         } = around;
-        let mut out = self.sink.as_mut().map(|sink| Out {
+        let mut out = self.sink.as_deref_mut().map(|sink| Out {
             sink,
             limits,
             anomalies,
@@ -225,7 +226,7 @@ impl<S: Sink> Connection<S> {
     /// Ends the connection: what still waits is handed over, what is missing is declared. Gives
     /// back the sink, when there is one.
     pub(super) fn finish(mut self, around: &mut Around<'_>) -> Option<S> {
-        let mut sink = self.sink?;
+        let mut sink = *self.sink?;
         let mut out = Out {
             sink: &mut sink,
             limits: around.limits,
