@@ -1,6 +1,6 @@
 //! `findings.csv`.
 
-use super::{Column, Table, column, filter, frame, input};
+use super::{Column, Table, column, filter, frame, input, words};
 use crate::{
     model::analysis::{Analysis, Finding},
     report::value::Value,
@@ -16,18 +16,26 @@ impl Table for Findings {
     const ABOUT: &'static str = "A row for each finding, in order of time; `forkscope explain CODE` says what it means. What \
          a row of resumes shows together, such as a reconnect storm, is one row.";
     const COLUMNS: &'static [Column<Self>] = &[
-        column!("code", Word, "Its code.", |_, r| Value::Word(r.code)),
+        column!(
+            "code",
+            Word,
+            "Its code.",
+            |_, r| Value::Word(r.code),
+            words = words::codes
+        ),
         column!(
             "severity",
             Word,
             "How bad it is here: `fork`, `loss`, `warning` or `info`.",
-            |_, r| Value::Word(r.severity.name())
+            |_, r| Value::Word(r.severity.name()),
+            words = words::severities
         ),
         column!(
             "confidence",
             Word,
             "How sure it is: `high`, `medium` or `low`.",
-            |_, r| Value::Word(r.confidence.name())
+            |_, r| Value::Word(r.confidence.name()),
+            words = words::confidences
         ),
         column!(
             "evidence",
@@ -35,9 +43,13 @@ impl Table for Findings {
             "The kind of evidence, in a word or two.",
             |_, r| { Value::Text(&r.evidence) }
         ),
-        column!("session_id", Text, "The session.", |_, r| {
-            Value::Text(&r.session_id)
-        }),
+        column!(
+            "session_id",
+            Text,
+            "The session.",
+            |_, r| { Value::Text(&r.session_id) },
+            otel = ["mcp.session.id"]
+        ),
         column!(
             "incarnation",
             Number,
@@ -54,14 +66,20 @@ impl Table for Findings {
         column!("detail", Text, "What was seen, in a line.", |_, r| {
             Value::Text(&r.detail)
         }),
-        column!("client", Endpoint, "The client.", |_, r| r
-            .client
-            .as_ref()
-            .into()),
-        column!("server", Endpoint, "The server.", |_, r| r
-            .server
-            .as_ref()
-            .into()),
+        column!(
+            "client",
+            Endpoint,
+            "The client.",
+            |_, r| r.client.as_ref().into(),
+            otel = ["client.address", "client.port"]
+        ),
+        column!(
+            "server",
+            Endpoint,
+            "The server.",
+            |_, r| r.server.as_ref().into(),
+            otel = ["server.address", "server.port"]
+        ),
         column!(
             "input",
             File,

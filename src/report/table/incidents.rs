@@ -1,6 +1,6 @@
 //! `incidents.csv`.
 
-use super::{Column, Table, column};
+use super::{Column, Table, column, words};
 use crate::{
     model::{
         analysis::{Analysis, Incident},
@@ -24,12 +24,18 @@ pub struct IncidentRow<'a> {
 
 macro_rules! verdict {
     ($name:literal, $verdict:ident) => {
-        column!($name, Number, "Of those, with this verdict.", |_, r| r
-            .row
-            .verdicts
-            .get(Verdict::$verdict.index())
-            .copied()
-            .into())
+        column!(
+            $name,
+            Number,
+            "Of those, with this verdict.",
+            |_, r| r
+                .row
+                .verdicts
+                .get(Verdict::$verdict.index())
+                .copied()
+                .into(),
+            unit = "resumes"
+        )
     };
 }
 
@@ -43,8 +49,13 @@ impl Table for Incidents {
         column!("incident", Number, "Its number, from 1.", |_, r| r
             .number
             .into()),
-        column!("server", Endpoint, "The server.", |_, r| (&r.row.server)
-            .into()),
+        column!(
+            "server",
+            Endpoint,
+            "The server.",
+            |_, r| (&r.row.server).into(),
+            otel = ["server.address", "server.port"]
+        ),
         column!("start_time", Time, "The first cut.", |_, r| r
             .row
             .start
@@ -54,22 +65,29 @@ impl Table for Incidents {
             "cause",
             Word,
             "What ended most of the segments, as `end_cause` in segments.csv; of equals, what ended the first.",
-            |_, r| Value::Word(r.row.cause.name())
+            |_, r| Value::Word(r.row.cause.name()),
+            words = words::causes
         ),
-        column!("segments_cut", Number, "Segments that were cut.", |_, r| {
-            r.row.segments_cut.into()
-        }),
+        column!(
+            "segments_cut",
+            Number,
+            "Segments that were cut.",
+            |_, r| { r.row.segments_cut.into() },
+            unit = "segments"
+        ),
         column!(
             "sessions",
             Number,
             "Sessions that they belong to.",
-            |_, r| { r.row.sessions.into() }
+            |_, r| { r.row.sessions.into() },
+            unit = "sessions"
         ),
         column!(
             "resumes",
             Number,
             "Resumes that followed these cuts.",
-            |_, r| { r.row.verdicts.iter().sum::<u32>().into() }
+            |_, r| { r.row.verdicts.iter().sum::<u32>().into() },
+            unit = "resumes"
         ),
         verdict!("continued", Continued),
         verdict!("empty", Empty),
@@ -84,7 +102,8 @@ impl Table for Incidents {
             "lost_requests",
             Number,
             "Requests pending at these cuts that were never answered though the client stayed.",
-            |_, r| r.row.lost_requests.into()
+            |_, r| r.row.lost_requests.into(),
+            unit = "requests"
         ),
     ];
 

@@ -37,14 +37,19 @@ impl Table for Inputs {
             "The link types of its interfaces.",
             |_, r| { Value::Names(&r.link_types) }
         ),
-        column!("packets", Number, "Packets, or HAR entries.", |_, r| r
-            .packets
-            .into()),
+        column!(
+            "packets",
+            Number,
+            "Packets, or HAR entries.",
+            |_, r| r.packets.into(),
+            unit = "packets"
+        ),
         column!(
             "bytes",
             Number,
             "Bytes of packet data captured, or of HAR text.",
-            |_, r| r.bytes.into()
+            |_, r| r.bytes.into(),
+            unit = "bytes"
         ),
         column!("first_time", Time, "Its first packet or entry.", |_, r| {
             r.first_time.into()
@@ -52,60 +57,89 @@ impl Table for Inputs {
         column!("last_time", Time, "Its last packet or entry.", |_, r| {
             r.last_time.into()
         }),
-        column!("tcp_connections", Number, "TCP connections.", |_, r| {
-            r.tcp_connections.into()
-        }),
-        column!("http_exchanges", Number, "HTTP exchanges.", |_, r| {
-            r.http_exchanges.into()
-        }),
-        column!("sse_events", Number, "Events of event streams.", |_, r| {
-            r.sse_events.into()
-        }),
+        column!(
+            "tcp_connections",
+            Number,
+            "TCP connections.",
+            |_, r| { r.tcp_connections.into() },
+            unit = "connections"
+        ),
+        column!(
+            "http_exchanges",
+            Number,
+            "HTTP exchanges.",
+            |_, r| { r.http_exchanges.into() },
+            unit = "exchanges"
+        ),
+        column!(
+            "sse_events",
+            Number,
+            "Events of event streams.",
+            |_, r| { r.sse_events.into() },
+            unit = "events"
+        ),
         column!(
             "sessions",
             Number,
             "Sessions under judgement; one that spans inputs counts in each.",
-            |_, r| { r.sessions.into() }
+            |_, r| { r.sessions.into() },
+            unit = "sessions"
         ),
-        column!("resumes", Number, "Resumes.", |_, r| r.resumes.into()),
+        column!(
+            "resumes",
+            Number,
+            "Resumes.",
+            |_, r| r.resumes.into(),
+            unit = "resumes"
+        ),
         column!(
             "sessionless",
             Number,
             "MCP exchanges without a session.",
-            |_, r| r.sessionless.into()
+            |_, r| r.sessionless.into(),
+            unit = "exchanges"
         ),
         column!(
             "legacy_sessions",
             Number,
             "Sessions of the 2024-11-05 transport, which are not judged.",
-            |_, r| r.legacy_sessions.into()
+            |_, r| r.legacy_sessions.into(),
+            unit = "sessions"
         ),
         column!(
             "refused_ids",
             Number,
             "Session ids that were only ever refused.",
-            |_, r| r.refused_ids.into()
+            |_, r| r.refused_ids.into(),
+            unit = "ids"
         ),
         column!(
             "tls_opaque",
             Number,
             "TLS connections that could not be read.",
-            |_, r| r.tls_opaque.into()
+            |_, r| r.tls_opaque.into(),
+            unit = "connections"
         ),
         column!(
             "holes",
             Number,
             "Places where bytes of a TCP stream are missing.",
-            |_, r| r.holes.into()
+            |_, r| r.holes.into(),
+            unit = "holes"
         ),
-        column!("hole_bytes", Number, "Bytes missing there.", |_, r| {
-            r.hole_bytes.into()
-        }),
+        column!(
+            "hole_bytes",
+            Number,
+            "Bytes missing there.",
+            |_, r| { r.hole_bytes.into() },
+            unit = "bytes"
+        ),
         column!(
             "truncated_packets",
             Number,
             "Packets cut by the snapshot length.",
-            |_, r| r.truncated_packets.into()
+            |_, r| r.truncated_packets.into(),
+            unit = "packets"
         ),
         column!(
             "damaged",
