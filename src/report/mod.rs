@@ -21,6 +21,7 @@ mod json;
 mod overview;
 #[cfg(test)]
 mod sample;
+pub mod schema;
 pub mod style;
 pub mod table;
 pub mod terminal;
