@@ -1140,6 +1140,7 @@ mod tests {
         color: false,
         width: 80,
         verbose: true,
+        fail_from: None,
     };
 
     #[test]
