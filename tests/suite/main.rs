@@ -56,3 +56,6 @@ mod docs;
 
 // What is written for other tools, held against their schemas and grammars.
 mod formats;
+
+// The recipes of docs/recipes.md, run.
+mod recipes;
