@@ -10,7 +10,7 @@ use super::{
     table::{Column, Findings, Resumes, Table},
 };
 use crate::model::{
-    analysis::{Analysis, Finding, Resume},
+    analysis::{Analysis, Finding, Input, Resume},
     flow::Endpoint,
     time::Span,
     verdict::{Severity, Verdict},
@@ -32,14 +32,13 @@ pub(super) fn write(analysis: &Analysis, style: &Style, out: &mut dyn Write) -> 
         resumes(analysis, style),
         findings(analysis, style),
     ];
-    let sum = |of: fn(&Suite) -> usize| suites.iter().map(of).sum::<usize>();
     writeln!(out, r#"<?xml version="1.0" encoding="UTF-8"?>"#)?;
     writeln!(
         out,
         r#"<testsuites name="forkscope" tests="{}" failures="{}" errors="{}">"#,
-        sum(|suite| suite.cases.len()),
-        sum(Suite::failures),
-        sum(Suite::errors),
+        suites.iter().map(|suite| suite.cases.len()).sum::<usize>(),
+        suites.iter().map(Suite::failures).sum::<usize>(),
+        suites.iter().map(Suite::errors).sum::<usize>(),
     )?;
     let start = analysis
         .inputs
@@ -50,26 +49,55 @@ pub(super) fn write(analysis: &Analysis, style: &Style, out: &mut dyn Write) -> 
     // To the second and without a zone: readers have never agreed on more.
     let start = start.as_deref().and_then(|start| start.get(..19));
     for suite in &suites {
-        suite.write(start, &mut out)?;
+        suite.write(start, analysis, style, &mut out)?;
     }
     writeln!(out, "</testsuites>")?;
     out.flush()
 }
 
 /// Test cases of one kind.
-struct Suite {
+struct Suite<'a> {
     name: &'static str,
-    cases: Vec<Case>,
+    cases: Vec<Case<'a>>,
 }
 
 /// A test case; all texts are escaped for people, not yet for XML.
-struct Case {
+struct Case<'a> {
     name: String,
     /// Seconds, where something was waited for.
     time: Option<String>,
     outcome: Outcome,
     /// What is known of it.
-    said: String,
+    evidence: Evidence<'a>,
+}
+
+/// What a case is about, told when it is written: suites count their cases before, and there can be
+/// many.
+enum Evidence<'a> {
+    Input(&'a Input),
+    Resume(&'a Resume, Vec<&'a Finding>),
+    Finding(&'a Finding),
+}
+
+impl Evidence<'_> {
+    fn text(&self, analysis: &Analysis, style: &Style) -> String {
+        match self {
+            Self::Input(input) => shown(&input.damaged),
+            Self::Resume(resume, found) => {
+                let mut said = facts::<Resumes>(analysis, style, resume);
+                for line in &resume.story {
+                    said.push_str(&escape(line));
+                    said.push('\n');
+                }
+                for finding in found {
+                    said.push('\n');
+                    said.push_str(&facts::<Findings>(analysis, style, finding));
+                }
+                said
+            }
+            Self::Finding(finding) => facts::<Findings>(analysis, style, finding),
+        }
+    }
 }
 
 /// What became of a case.
@@ -83,7 +111,7 @@ enum Outcome {
     Broken(String),
 }
 
-impl Suite {
+impl Suite<'_> {
     fn count(&self, of: fn(&Outcome) -> bool) -> usize {
         self.cases.iter().filter(|case| of(&case.outcome)).count()
     }
@@ -96,7 +124,13 @@ impl Suite {
         self.count(|outcome| matches!(outcome, Outcome::Broken(_)))
     }
 
-    fn write(&self, start: Option<&str>, out: &mut impl Write) -> io::Result<()> {
+    fn write(
+        &self,
+        start: Option<&str>,
+        analysis: &Analysis,
+        style: &Style,
+        out: &mut impl Write,
+    ) -> io::Result<()> {
         write!(
             out,
             r#"  <testsuite name="{}" tests="{}" failures="{}" errors="{}" skipped="{}""#,
@@ -111,14 +145,15 @@ impl Suite {
         }
         writeln!(out, ">")?;
         for case in &self.cases {
-            case.write(self.name, out)?;
+            let said = case.evidence.text(analysis, style);
+            case.write(self.name, &said, out)?;
         }
         writeln!(out, "  </testsuite>")
     }
 }
 
-impl Case {
-    fn write(&self, suite: &str, out: &mut impl Write) -> io::Result<()> {
+impl Case<'_> {
+    fn write(&self, suite: &str, said: &str, out: &mut impl Write) -> io::Result<()> {
         write!(
             out,
             r#"    <testcase classname="forkscope.{suite}" name="{}""#,
@@ -128,7 +163,6 @@ impl Case {
             write!(out, r#" time="{time}""#)?;
         }
         writeln!(out, ">")?;
-        let said = xml(&self.said);
         match &self.outcome {
             Outcome::Passed => {}
             Outcome::Skipped(why) => {
@@ -146,29 +180,22 @@ impl Case {
                 writeln!(out, r#"      <error type="unreadable" message="{why}"/>"#)?;
             }
         }
-        if !self.said.is_empty() {
-            writeln!(out, "      <system-out>{said}</system-out>")?;
+        if !said.is_empty() {
+            writeln!(out, "      <system-out>{}</system-out>", xml(said))?;
         }
         writeln!(out, "    </testcase>")
     }
 }
 
-fn inputs(analysis: &Analysis) -> Suite {
-    let cases = analysis.inputs.iter().map(|input| {
-        let shown = |text: &str| {
-            let mut shown = String::new();
-            escape_name_to(text, &mut shown);
-            shown
-        };
-        Case {
-            name: shown(&input.name),
-            time: None,
-            outcome: match &input.unreadable {
-                Some(why) => Outcome::Broken(shown(why)),
-                None => Outcome::Passed,
-            },
-            said: shown(&input.damaged),
-        }
+fn inputs(analysis: &Analysis) -> Suite<'_> {
+    let cases = analysis.inputs.iter().map(|input| Case {
+        name: shown(&input.name),
+        time: None,
+        outcome: match &input.unreadable {
+            Some(why) => Outcome::Broken(shown(why)),
+            None => Outcome::Passed,
+        },
+        evidence: Evidence::Input(input),
     });
     Suite {
         name: "inputs",
@@ -176,7 +203,14 @@ fn inputs(analysis: &Analysis) -> Suite {
     }
 }
 
-fn resumes(analysis: &Analysis, style: &Style) -> Suite {
+/// A name of a file, or what is said of one.
+fn shown(text: &str) -> String {
+    let mut shown = String::new();
+    escape_name_to(text, &mut shown);
+    shown
+}
+
+fn resumes<'a>(analysis: &'a Analysis, style: &Style) -> Suite<'a> {
     let mut on: HashMap<Key<'_>, Vec<&Finding>, foldhash::fast::RandomState> = HashMap::default();
     for finding in &analysis.findings {
         if let Some(key) = key_of(finding) {
@@ -184,8 +218,8 @@ fn resumes(analysis: &Analysis, style: &Style) -> Suite {
         }
     }
     let cases = analysis.resumes.iter().map(|resume| {
-        let found = on.get(&key(resume)).map_or(&[][..], Vec::as_slice);
-        case_of_resume(analysis, style, resume, found)
+        let found = on.get(&key(resume)).cloned().unwrap_or_default();
+        case_of_resume(style, resume, found)
     });
     Suite {
         name: "resumes",
@@ -193,20 +227,11 @@ fn resumes(analysis: &Analysis, style: &Style) -> Suite {
     }
 }
 
-fn case_of_resume(analysis: &Analysis, style: &Style, resume: &Resume, found: &[&Finding]) -> Case {
-    let mut said = facts::<Resumes>(analysis, style, resume);
-    for line in &resume.story {
-        said.push_str(&escape(line));
-        said.push('\n');
-    }
-    for finding in found {
-        said.push('\n');
-        said.push_str(&facts::<Findings>(analysis, style, finding));
-    }
+fn case_of_resume<'a>(style: &Style, resume: &'a Resume, found: Vec<&'a Finding>) -> Case<'a> {
     // The first of the worst.
     let worst = found.iter().rev().max_by_key(|finding| finding.severity);
     let outcome = match worst {
-        Some(worst) if fails(worst.severity, style) => failed(worst, found),
+        Some(worst) if fails(worst.severity, style) => failed(worst, &found),
         _ if matches!(resume.verdict, Verdict::Indeterminate | Verdict::Failed) => {
             let reason = escape(&resume.reason);
             Outcome::Skipped(format!("{}: {reason}", resume.verdict))
@@ -222,12 +247,12 @@ fn case_of_resume(analysis: &Analysis, style: &Style, resume: &Resume, found: &[
         ),
         time: resume.first_event.map(seconds),
         outcome,
-        said,
+        evidence: Evidence::Resume(resume, found),
     }
 }
 
 /// Findings on no resume: a build that fails for one has to show it.
-fn findings(analysis: &Analysis, style: &Style) -> Suite {
+fn findings<'a>(analysis: &'a Analysis, style: &Style) -> Suite<'a> {
     let resumes: std::collections::HashSet<_, foldhash::fast::RandomState> =
         analysis.resumes.iter().map(key).collect();
     let findings = analysis.findings.iter();
@@ -247,7 +272,7 @@ fn findings(analysis: &Analysis, style: &Style) -> Suite {
         } else {
             Outcome::Passed
         },
-        said: facts::<Findings>(analysis, style, finding),
+        evidence: Evidence::Finding(finding),
     });
     Suite {
         name: "findings",
