@@ -129,9 +129,10 @@ fn table<T: Table>(title: &str, shown: &[Analysis], page: &mut String) {
         let otel: Vec<_> = column.otel.iter().map(|name| format!("`{name}`")).collect();
         let _ = writeln!(
             page,
-            "| `{}` | {} | {} | {} | {example} | {} |",
+            "| `{}` | {}{} | {} | {} | {example} | {} |",
             column.name,
             column.kind.name(),
+            if column.always { "" } else { ", or empty" },
             column.unit(),
             cell(column.about),
             otel.join(", "),
@@ -215,7 +216,8 @@ const REPORTS_RULES: &str = r"
 `events.csv` is written with `--events` only.
 
 CSV is RFC 4180 in UTF-8 with a header row and `\n` at the end of lines. An empty cell means not
-known, or not there. Types of columns:
+known, or not there; a column whose type does not say so is always known, though a text or a list may have nothing
+in it. Types of columns:
 
 | type | how it is written |
 |---|---|
@@ -323,7 +325,7 @@ mod tests {
     #[test]
     fn shows_an_example_of_every_column() {
         let page = reports(&[Analysis::default(), crate::report::sample::rich()]);
-        let gap = "| `gap_ms` | milliseconds | ms | ";
+        let gap = "| `gap_ms` | milliseconds, or empty | ms | ";
         let line = page.lines().find(|line| line.starts_with(gap)).unwrap();
         assert!(line.ends_with(" | `-12.000` |  |"), "{line}");
         let id = "| `last_event_id` | text |  | The cursor: ";

@@ -238,30 +238,27 @@ fn object(keys: Keys, about: &str, properties: Vec<(&'static str, Node)>) -> Nod
 fn property<T: Table>(column: &Column<T>) -> Node {
     let words = (column.words)();
     let mut entries = vec![("description", Node::Text(column.about.to_owned()))];
+    let types = |types: &[&'static str], more| {
+        let null = (!column.always).then_some("null");
+        let types: Vec<_> = types.iter().copied().chain(null).collect();
+        node_type(&types, more)
+    };
     let mut rule = match column.kind {
-        Kind::Bool => node_type(&["boolean", "null"], vec![]),
-        Kind::Number => node_type(&["integer", "null"], vec![("minimum", Node::Number(0))]),
-        Kind::Time => node_type(
-            &["string", "number", "null"],
-            vec![("pattern", pattern(TIME))],
-        ),
-        Kind::Millis | Kind::Decimal => node_type(&["number", "null"], vec![]),
-        Kind::Hash => node_type(
-            &["string", "null"],
-            vec![("pattern", pattern("^[0-9a-f]{32}$"))],
-        ),
-        Kind::Word if !words.is_empty() => one_of_words(&words, true),
+        Kind::Bool => types(&["boolean"], vec![]),
+        Kind::Number => types(&["integer"], vec![("minimum", Node::Number(0))]),
+        Kind::Time => types(&["string", "number"], vec![("pattern", pattern(TIME))]),
+        Kind::Millis | Kind::Decimal => types(&["number"], vec![]),
+        Kind::Hash => types(&["string"], vec![("pattern", pattern("^[0-9a-f]{32}$"))]),
+        Kind::Word if !words.is_empty() => one_of_words(&words, !column.always),
         Kind::List => {
             let item = if words.is_empty() {
                 node_type(&["string"], vec![])
             } else {
                 one_of_words(&words, false)
             };
-            node_type(&["array", "null"], vec![("items", item)])
+            types(&["array"], vec![("items", item)])
         }
-        Kind::Word | Kind::Text | Kind::File | Kind::Endpoint => {
-            node_type(&["string", "null"], vec![])
-        }
+        Kind::Word | Kind::Text | Kind::File | Kind::Endpoint => types(&["string"], vec![]),
     };
     if let Node::Map(rule) = &mut rule {
         entries.append(rule);
@@ -340,8 +337,10 @@ mod tests {
                 .as_array()
                 .unwrap()
                 .len(),
-            10
+            9
         );
+        assert_eq!(schema["properties"]["frame"]["type"][1], "null");
+        assert_eq!(schema["properties"]["resume"]["type"], "integer");
         assert_eq!(schema.get("additionalProperties"), None);
     }
 

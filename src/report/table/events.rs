@@ -86,7 +86,8 @@ impl Table for Events {
             "exchange",
             Number,
             "The exchange's number in the run, from 1.",
-            |_, r| { r.exchange_index.saturating_add(1).into() }
+            |_, r| { r.exchange_index.saturating_add(1).into() },
+            always = true
         ),
         column!(
             "client",
@@ -141,12 +142,16 @@ impl Table for Events {
             "index",
             Number,
             "The event's number in the response, from 1.",
-            |_, r| { r.index.saturating_add(1).into() }
+            |_, r| { r.index.saturating_add(1).into() },
+            always = true
         ),
-        column!("time", Time, "When its last byte came.", |_, r| r
-            .row
-            .time
-            .into()),
+        column!(
+            "time",
+            Time,
+            "When its last byte came.",
+            |_, r| r.row.time.into(),
+            always = true
+        ),
         column!(
             "event_id",
             Text,
@@ -172,7 +177,8 @@ impl Table for Events {
             Number,
             "Bytes of its data.",
             |_, r| { r.row.data_bytes.into() },
-            unit = "bytes"
+            unit = "bytes",
+            always = true
         ),
         column!(
             "data_hash",
@@ -192,7 +198,8 @@ impl Table for Events {
             "What its data is: `request`, `response`, `error`, `notification`, `ping`, `none`, or \
              `redacted` where a sanitizer removed it.",
             |_, r| Value::Word(r.row.message.name()),
-            words = words::messages
+            words = words::messages,
+            always = true
         ),
         column!(
             "jsonrpc_id",

@@ -79,7 +79,8 @@ impl Table for Exchanges {
             "exchange",
             Number,
             "Its number in the run, from 1.",
-            |_, r| { r.index.saturating_add(1).into() }
+            |_, r| { r.index.saturating_add(1).into() },
+            always = true
         ),
         column!(
             "session_id",
@@ -246,7 +247,8 @@ impl Table for Exchanges {
             Number,
             "Places where bytes are missing from the capture.",
             |_, r| { r.row.holes.len().into() },
-            unit = "holes"
+            unit = "holes",
+            always = true
         ),
         column!(
             "input",

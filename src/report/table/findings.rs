@@ -21,34 +21,39 @@ impl Table for Findings {
             Word,
             "Its code.",
             |_, r| Value::Word(r.code),
-            words = words::codes
+            words = words::codes,
+            always = true
         ),
         column!(
             "severity",
             Word,
             "How bad it is here: `fork`, `loss`, `warning` or `info`.",
             |_, r| Value::Word(r.severity.name()),
-            words = words::severities
+            words = words::severities,
+            always = true
         ),
         column!(
             "confidence",
             Word,
             "How sure it is: `high`, `medium` or `low`.",
             |_, r| Value::Word(r.confidence.name()),
-            words = words::confidences
+            words = words::confidences,
+            always = true
         ),
         column!(
             "evidence",
             Text,
             "The kind of evidence, in a word or two.",
-            |_, r| { Value::Text(&r.evidence) }
+            |_, r| { Value::Text(&r.evidence) },
+            always = true
         ),
         column!(
             "session_id",
             Text,
             "The session.",
             |_, r| { Value::Text(&r.session_id) },
-            otel = ["mcp.session.id"]
+            otel = ["mcp.session.id"],
+            always = true
         ),
         column!(
             "incarnation",
@@ -62,10 +67,14 @@ impl Table for Findings {
             "The resume's number in the session, where it is on one.",
             |_, r| r.resume.into()
         ),
-        column!("time", Time, "When.", |_, r| r.time.into()),
-        column!("detail", Text, "What was seen, in a line.", |_, r| {
-            Value::Text(&r.detail)
-        }),
+        column!("time", Time, "When.", |_, r| r.time.into(), always = true),
+        column!(
+            "detail",
+            Text,
+            "What was seen, in a line.",
+            |_, r| { Value::Text(&r.detail) },
+            always = true
+        ),
         column!(
             "client",
             Endpoint,

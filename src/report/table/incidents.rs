@@ -46,48 +46,66 @@ impl Table for Incidents {
                                  more than `--window` apart, in order of time. A clean end whose stream goes on is \
                                  none.";
     const COLUMNS: &'static [Column<Self>] = &[
-        column!("incident", Number, "Its number, from 1.", |_, r| r
-            .number
-            .into()),
+        column!(
+            "incident",
+            Number,
+            "Its number, from 1.",
+            |_, r| r.number.into(),
+            always = true
+        ),
         column!(
             "server",
             Endpoint,
             "The server.",
             |_, r| (&r.row.server).into(),
-            otel = ["server.address", "server.port"]
+            otel = ["server.address", "server.port"],
+            always = true
         ),
-        column!("start_time", Time, "The first cut.", |_, r| r
-            .row
-            .start
-            .into()),
-        column!("end_time", Time, "The last cut.", |_, r| r.row.end.into()),
+        column!(
+            "start_time",
+            Time,
+            "The first cut.",
+            |_, r| r.row.start.into(),
+            always = true
+        ),
+        column!(
+            "end_time",
+            Time,
+            "The last cut.",
+            |_, r| r.row.end.into(),
+            always = true
+        ),
         column!(
             "cause",
             Word,
             "What ended most of the segments, as `end_cause` in segments.csv; of equals, what ended the first.",
             |_, r| Value::Word(r.row.cause.name()),
-            words = words::causes
+            words = words::causes,
+            always = true
         ),
         column!(
             "segments_cut",
             Number,
             "Segments that were cut.",
             |_, r| { r.row.segments_cut.into() },
-            unit = "segments"
+            unit = "segments",
+            always = true
         ),
         column!(
             "sessions",
             Number,
             "Sessions that they belong to.",
             |_, r| { r.row.sessions.into() },
-            unit = "sessions"
+            unit = "sessions",
+            always = true
         ),
         column!(
             "resumes",
             Number,
             "Resumes that followed these cuts.",
             |_, r| { r.row.verdicts.iter().sum::<u32>().into() },
-            unit = "resumes"
+            unit = "resumes",
+            always = true
         ),
         verdict!("continued", Continued),
         verdict!("empty", Empty),
@@ -103,7 +121,8 @@ impl Table for Incidents {
             Number,
             "Requests pending at these cuts that were never answered though the client stayed.",
             |_, r| r.row.lost_requests.into(),
-            unit = "requests"
+            unit = "requests",
+            always = true
         ),
     ];
 

@@ -54,6 +54,8 @@ pub struct Column<T: Table> {
     pub unit: &'static str,
     /// The attributes of OpenTelemetry's semantic conventions that hold the same, if any.
     pub otel: &'static [&'static str],
+    /// Whether every row has it.
+    pub always: bool,
     /// The words that it may have; none where they are not from a closed list.
     pub words: fn() -> Vec<&'static str>,
     /// Its value in a row.
@@ -66,6 +68,7 @@ macro_rules! column {
         $(, unit = $unit:literal)?
         $(, otel = [$($otel:literal),+])?
         $(, words = $words:expr)?
+        $(, always = $always:literal)?
         $(,)?
     ) => {
         $crate::report::table::Column {
@@ -75,6 +78,7 @@ macro_rules! column {
             unit: concat!($($unit)?),
             otel: &[$($($otel),+)?],
             words: column!(@words $($words)?),
+            always: column!(@flag $($always)?),
             value: $value,
         }
     };
@@ -83,6 +87,12 @@ macro_rules! column {
     };
     (@words $words:expr) => {
         $words
+    };
+    (@flag) => {
+        false
+    };
+    (@flag $flag:literal) => {
+        $flag
     };
 }
 use column;
@@ -170,6 +180,7 @@ mod tests {
             rows += 1;
             for column in T::COLUMNS {
                 let kind = (column.value)(&analysis, row).kind();
+                assert!(kind.is_some() || !column.always, "{}", column.name);
                 assert!(
                     kind.is_none_or(|kind| kind == column.kind),
                     "{}: {kind:?} is no {:?}",

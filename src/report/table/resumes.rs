@@ -21,13 +21,15 @@ impl Table for Resumes {
             Text,
             "The session id asked for.",
             |_, r| { Value::Text(&r.session_id) },
-            otel = ["mcp.session.id"]
+            otel = ["mcp.session.id"],
+            always = true
         ),
         column!(
             "incarnation",
             Number,
             "The life of the session id that the cursor belongs to, from 1.",
-            |_, r| r.incarnation.into()
+            |_, r| r.incarnation.into(),
+            always = true
         ),
         column!(
             "incarnation_after",
@@ -39,7 +41,8 @@ impl Table for Resumes {
             "resume",
             Number,
             "Its number in the session, from 1.",
-            |_, r| { r.resume.into() }
+            |_, r| { r.resume.into() },
+            always = true
         ),
         column!(
             "verdict",
@@ -47,34 +50,39 @@ impl Table for Resumes {
             "`continued`, `empty`, `replayed`, `lossy`, `ignored`, `forked`, `rejected`, `failed` \
              or `indeterminate`.",
             |_, r| Value::Word(r.verdict.name()),
-            words = words::verdicts
+            words = words::verdicts,
+            always = true
         ),
         column!(
             "confidence",
             Word,
             "How sure the verdict is: `high`, `medium` or `low`.",
             |_, r| Value::Word(r.confidence.name()),
-            words = words::confidences
+            words = words::confidences,
+            always = true
         ),
         column!(
             "reason",
             Text,
             "Why it is not sure, or what decided.",
-            |_, r| Value::Text(&r.reason)
+            |_, r| Value::Text(&r.reason),
+            always = true
         ),
         column!(
             "findings",
             List,
             "Codes of the findings on it, worst first.",
             |_, r| { Value::Words(&r.findings) },
-            words = words::codes
+            words = words::codes,
+            always = true
         ),
         column!(
             "last_event_id",
             Text,
             "The cursor: Last-Event-ID as sent.",
             |_, r| { Value::Text(&r.last_event_id) },
-            otel = ["http.request.header.last-event-id"]
+            otel = ["http.request.header.last-event-id"],
+            always = true
         ),
         column!(
             "first_event_id",
@@ -87,28 +95,32 @@ impl Table for Resumes {
             Word,
             "How the stream's ids are ordered: `dense`, `sparse`, `time`, `observed` or `none`.",
             |_, r| Value::Word(r.id_scheme.name()),
-            words = words::schemes
+            words = words::schemes,
+            always = true
         ),
         column!(
             "events_before",
             Number,
             "Events delivered on the stream before.",
             |_, r| r.events_before.into(),
-            unit = "events"
+            unit = "events",
+            always = true
         ),
         column!(
             "events_after",
             Number,
             "Events that came on this resume.",
             |_, r| { r.events_after.into() },
-            unit = "events"
+            unit = "events",
+            always = true
         ),
         column!(
             "events_redelivered",
             Number,
             "Of those, how many came again with the same payload.",
             |_, r| r.events_redelivered.into(),
-            unit = "events"
+            unit = "events",
+            always = true
         ),
         column!(
             "ids_skipped",
@@ -124,63 +136,72 @@ impl Table for Resumes {
             "New events under ids that were delivered before: a client that removes duplicates \
              throws them away.",
             |_, r| r.events_dropped_by_dedup.into(),
-            unit = "events"
+            unit = "events",
+            always = true
         ),
         column!(
             "pending_requests",
             Number,
             "Requests of the session without an answer when the stream was cut.",
             |_, r| r.requests.pending.into(),
-            unit = "requests"
+            unit = "requests",
+            always = true
         ),
         column!(
             "answered_requests",
             Number,
             "Of those, answered later.",
             |_, r| { r.requests.answered.into() },
-            unit = "requests"
+            unit = "requests",
+            always = true
         ),
         column!(
             "dropped_requests",
             Number,
             "Of those, answered under an id that a client which removes duplicates throws away.",
             |_, r| r.requests.dropped.into(),
-            unit = "requests"
+            unit = "requests",
+            always = true
         ),
         column!(
             "lost_requests",
             Number,
             "Of those, never answered though the client stayed.",
             |_, r| r.requests.lost.into(),
-            unit = "requests"
+            unit = "requests",
+            always = true
         ),
         column!(
             "differing_requests",
             Number,
             "Of those, answered twice, differently.",
             |_, r| r.requests.differing.into(),
-            unit = "requests"
+            unit = "requests",
+            always = true
         ),
         column!(
             "cancelled_requests",
             Number,
             "Of those, cancelled by the client.",
             |_, r| r.requests.cancelled.into(),
-            unit = "requests"
+            unit = "requests",
+            always = true
         ),
         column!(
             "still_pending_requests",
             Number,
             "Of those, perhaps answered where the capture does not show it.",
             |_, r| r.requests.still_pending.into(),
-            unit = "requests"
+            unit = "requests",
+            always = true
         ),
         column!(
             "progress_tokens_left",
             Number,
             "Progress tokens of pending requests that were left hanging.",
             |_, r| r.progress_tokens_left.into(),
-            unit = "tokens"
+            unit = "tokens",
+            always = true
         ),
         column!(
             "client",
@@ -220,7 +241,8 @@ impl Table for Resumes {
             Text,
             "The HTTP method.",
             |_, r| Value::Text(&r.method),
-            otel = ["http.request.method"]
+            otel = ["http.request.method"],
+            always = true
         ),
         column!(
             "status",
@@ -259,9 +281,13 @@ impl Table for Resumes {
                 .into(),
             words = words::causes
         ),
-        column!("resume_time", Time, "When the resume was sent.", |_, r| {
-            r.resume_time.into()
-        }),
+        column!(
+            "resume_time",
+            Time,
+            "When the resume was sent.",
+            |_, r| { r.resume_time.into() },
+            always = true
+        ),
         column!(
             "first_event_time",
             Time,

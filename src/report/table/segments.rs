@@ -42,7 +42,8 @@ impl Table for Segments {
             Text,
             "The session id.",
             |_, r| { Value::Text(&r.row.session_id) },
-            otel = ["mcp.session.id"]
+            otel = ["mcp.session.id"],
+            always = true
         ),
         column!(
             "incarnation",
@@ -54,13 +55,15 @@ impl Table for Segments {
             "stream",
             Number,
             "The stream's number in the session, from 1.",
-            |_, r| { r.row.stream.into() }
+            |_, r| { r.row.stream.into() },
+            always = true
         ),
         column!(
             "segment",
             Number,
             "The segment's number in the stream, from 1.",
-            |_, r| { r.row.segment.into() }
+            |_, r| { r.row.segment.into() },
+            always = true
         ),
         column!(
             "client",
@@ -143,14 +146,16 @@ impl Table for Segments {
             "What ended it: `stream-end`, `server-fin`, `client-fin`, `server-rst`, `client-rst`, \
              `goaway`, `stream-reset`, `silent`, `capture-end` or `unknown`.",
             |_, r| Value::Word(r.row.end_cause.name()),
-            words = words::causes
+            words = words::causes,
+            always = true
         ),
         column!(
             "events",
             Number,
             "Its events.",
             |_, r| r.exchange.events.len().into(),
-            unit = "events"
+            unit = "events",
+            always = true
         ),
         column!(
             "first_event_id",
@@ -189,14 +194,16 @@ impl Table for Segments {
             Number,
             "Bytes of an event that the end cut off.",
             |_, r| r.exchange.partial_event_bytes.into(),
-            unit = "bytes"
+            unit = "bytes",
+            always = true
         ),
         column!(
             "holes",
             Number,
             "Places where bytes are missing from the capture.",
             |_, r| { r.exchange.holes.len().into() },
-            unit = "holes"
+            unit = "holes",
+            always = true
         ),
         column!(
             "input",

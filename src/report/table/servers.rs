@@ -36,21 +36,24 @@ impl Table for Servers {
             Endpoint,
             "The server.",
             |_, r| (&r.server).into(),
-            otel = ["server.address", "server.port"]
+            otel = ["server.address", "server.port"],
+            always = true
         ),
         column!(
             "sessions",
             Number,
             "Sessions under judgement with an exchange with it.",
             |_, r| r.sessions.into(),
-            unit = "sessions"
+            unit = "sessions",
+            always = true
         ),
         column!(
             "resumes",
             Number,
             "Resumes that asked it.",
             |_, r| { r.verdicts.iter().sum::<u32>().into() },
-            unit = "resumes"
+            unit = "resumes",
+            always = true
         ),
         verdict!("continued", Continued),
         verdict!("empty", Empty),

@@ -22,14 +22,16 @@ impl Table for Shares {
             Endpoint,
             "The server.",
             |_, r| (&r.server).into(),
-            otel = ["server.address", "server.port"]
+            otel = ["server.address", "server.port"],
+            always = true
         ),
         column!(
             "by",
             Word,
             "What the resumes have in common: `cause`, `backend` or `gap`.",
             |_, r| Value::Word(r.by.name()),
-            words = words::groupings
+            words = words::groupings,
+            always = true
         ),
         column!(
             "value",
@@ -40,42 +42,48 @@ impl Table for Shares {
                 ShareBy::Cause(cause) => Value::Text(cause.name()),
                 ShareBy::Backend(backend) => Value::Text(backend),
                 ShareBy::Gap(from, to) => Value::Spans(*from, *to),
-            }
+            },
+            always = true
         ),
         column!(
             "resumes",
             Number,
             "How many there are.",
             |_, r| r.resumes.into(),
-            unit = "resumes"
+            unit = "resumes",
+            always = true
         ),
         column!(
             "forked",
             Number,
             "How many of them forked.",
             |_, r| r.forked.into(),
-            unit = "resumes"
+            unit = "resumes",
+            always = true
         ),
         column!(
             "share",
             Decimal,
             "Their share, from 0 to 1.",
             |_, r| { Value::Decimal(r.proportion.share) },
-            unit = "1"
+            unit = "1",
+            always = true
         ),
         column!(
             "share_low",
             Decimal,
             "Lower end of the share's 95 % Wilson interval.",
             |_, r| Value::Decimal(r.proportion.low),
-            unit = "1"
+            unit = "1",
+            always = true
         ),
         column!(
             "share_high",
             Decimal,
             "Upper end of the share's 95 % Wilson interval.",
             |_, r| Value::Decimal(r.proportion.high),
-            unit = "1"
+            unit = "1",
+            always = true
         ),
     ];
 
