@@ -89,6 +89,7 @@ impl Reading {
             color,
             width: width(),
             verbose,
+            ..Style::default()
         }
     }
 

@@ -1150,6 +1150,7 @@ mod tests {
         color: false,
         width: 80,
         verbose: true,
+        fail_from: None,
     };
 
     #[test]
