@@ -49,6 +49,7 @@ fn low() -> Limits {
         fragmented: 4,
         fragment_bytes: 2 << 10,
         out_of_order: 1 << 10,
+        all_out_of_order: 12 << 10,
         connections: 3,
         head: 256,
         headers: 6,
@@ -63,6 +64,7 @@ fn low() -> Limits {
         text: 16,
         har_entry: 4 << 10,
         server_facts: 2,
+        history_looks: 20,
         ..Limits::default()
     }
 }

@@ -93,10 +93,12 @@ kinds! {
     EarlyResponse,
     /// A content coding that is unknown or failed.
     UndecodableBody,
-    /// A body that expands beyond the limit.
+    /// A body or a file that expands beyond the limit.
     DecompressionLimit,
     /// A body or event larger than the limit.
     BodyLimit,
+    /// A resume that the session's history was too long to be searched for.
+    HistoryLimit,
     /// A session header with several different values.
     SessionHeaderRepeated,
     /// `Last-Event-ID` on a method other than GET.
@@ -152,6 +154,7 @@ impl Kind {
             Self::UndecodableBody => "undecodable-body",
             Self::DecompressionLimit => "decompression-limit",
             Self::BodyLimit => "body-limit",
+            Self::HistoryLimit => "history-limit",
             Self::SessionHeaderRepeated => "session-header-repeated",
             Self::CursorOnOtherMethod => "cursor-on-other-method",
             Self::BodyNotRecorded => "body-not-recorded",
@@ -204,8 +207,11 @@ impl Kind {
             Self::UnpairedResponse => "a response whose request was not seen",
             Self::EarlyResponse => "a response that began before its request was complete",
             Self::UndecodableBody => "a content coding that is unknown or failed",
-            Self::DecompressionLimit => "a body that expands beyond the limit",
+            Self::DecompressionLimit => "a body or a file that expands beyond the limit",
             Self::BodyLimit => "a body or event larger than the limit",
+            Self::HistoryLimit => {
+                "a resume that the history of its session was too long to be searched for"
+            }
             Self::SessionHeaderRepeated => "a session header with several different values",
             Self::CursorOnOtherMethod => "Last-Event-ID on a method other than GET",
             Self::BodyNotRecorded => {
@@ -289,9 +295,13 @@ impl Kind {
                  the client's sessions have a gap there."
             }
             Self::EarlyResponse => "None: the two are one exchange.",
-            Self::UndecodableBody | Self::DecompressionLimit | Self::BodyLimit => {
+            Self::UndecodableBody | Self::BodyLimit => {
                 "The rest of the body is not known: nothing in it is called missing."
             }
+            Self::DecompressionLimit => {
+                "The rest of the body, or of the file, is not known: nothing in it is called missing."
+            }
+            Self::HistoryLimit => "The resume is indeterminate, and no fork is seen in it.",
             Self::SessionHeaderRepeated => "The first value counts.",
             Self::CursorOnOtherMethod => "The request is no resume, and is not judged as one.",
             Self::BodyNotRecorded => {

@@ -22,6 +22,10 @@ pub struct Limits {
     /// Out-of-order bytes held for one direction of one connection: 4 MiB, a generous receive
     /// window.
     pub out_of_order: usize,
+    /// Out-of-order bytes held for all connections of each of 16 shards: 64 MiB. A direction may hold an
+    /// [eighth](OUT_OF_ORDER_SHARE) of what is free of it, so that those that hold much give way to those
+    /// that hold little.
+    pub all_out_of_order: usize,
     /// Packets of one direction after a gap before its bytes are called lost: past any reordering
     /// that paths and taps do.
     pub reorder_packets: u32,
@@ -59,6 +63,10 @@ pub struct Limits {
     pub events: usize,
     /// Decoded bytes for one encoded byte, past the first mebibyte: above it, it is a bomb.
     pub expansion: usize,
+    /// Bytes that a compressed input may become however short it is: 1 GiB. Above it, it may become
+    /// [`expansion`](Self::expansion) times what it is. Memory does not grow with it, but time does, and
+    /// Zstandard makes 128 KiB of four bytes.
+    pub free_expansion: u64,
     /// Length of an id or header value kept: 8 KiB.
     pub text: usize,
     /// A HAR entry: 256 MiB of text.
@@ -66,6 +74,9 @@ pub struct Limits {
     /// Refusals of connections, and ends of torn ones, that each shard remembers: a scan of ports must not
     /// fill the memory. Beyond it, less is known of when servers started and what was seen whole.
     pub server_facts: usize,
+    /// Deliveries that the resumes of one session are held against, in all: 8 million. A thousand resumes of
+    /// cursors with a thousand messages behind each are one. Past it, what a resume brought is not judged.
+    pub history_looks: u64,
 }
 
 impl Default for Limits {
@@ -77,6 +88,7 @@ impl Default for Limits {
             fragment_bytes: 16 << 20,
             fragment_time: Span::from_secs(30),
             out_of_order: 4 << 20,
+            all_out_of_order: 64 << 20,
             reorder_packets: 64,
             reorder_time: Span::from_secs(3),
             idle: Span::from_secs(4 * 3600),
@@ -92,16 +104,18 @@ impl Default for Limits {
             event: 64 << 20,
             events: 1 << 20,
             expansion: 1000,
+            free_expansion: 1 << 30,
             text: 8 << 10,
             har_entry: 256 << 20,
             server_facts: 1 << 16,
+            history_looks: 8_000_000,
         }
     }
 }
 
+/// The part of the free room for out-of-order bytes that one direction may hold is one in so many (dynamic
+/// thresholds, as switches share their buffers: Choudhury and Hahne 1998).
+pub const OUT_OF_ORDER_SHARE: usize = 8;
+
 /// Headers below one IP header: tags, label stacks, pseudowires within each other.
 pub const LINK_HEADERS: usize = 32;
-
-/// Deliveries that the resumes of one session are held against, in all: 8 million. A thousand resumes of cursors
-/// with a thousand messages behind each are one. Past it, what a resume brought is not judged.
-pub const HISTORY_LOOKS: u64 = 8_000_000;

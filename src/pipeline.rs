@@ -173,6 +173,7 @@ fn gather(options: &Options, progress: &Progress) -> Result<Harvest, Error> {
         harvest.window = read.window;
         harvest.servers = read.servers;
         harvest.opaque = read.opaque;
+        harvest.ahead = read.ahead;
     }
     let mut read: Vec<Har> = har_inputs
         .into_par_iter()

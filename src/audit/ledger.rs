@@ -6,7 +6,6 @@ use super::{
     order::{Orders, Standing},
     sighting::{Scope, Seen, Sightings},
 };
-use crate::limits::HISTORY_LOOKS;
 use crate::model::{
     event::Event,
     exchange::Exchange,
@@ -45,6 +44,8 @@ pub struct Ledger<'a> {
     incarnation_of: Vec<u32>,
     /// Deliveries that resumes were held against so far.
     looks: Cell<u64>,
+    /// How many they may be held against.
+    looks_allowed: u64,
     /// Segments that answered a resume of which nothing could be said.
     unjudged: BTreeSet<u32>,
     /// For each incarnation, backend and key: where its streams began, and when an id first came with two
@@ -112,6 +113,7 @@ impl<'a> Ledger<'a> {
         exchanges: &'a [Exchange],
         orders: &'a Orders,
         backends: &'a Backends,
+        looks_allowed: u64,
     ) -> Self {
         Self {
             session,
@@ -126,6 +128,7 @@ impl<'a> Ledger<'a> {
             over_keys: OnceCell::new(),
             incarnation_of: vec![0; session.segments.len()],
             looks: Cell::new(0),
+            looks_allowed,
             unjudged: BTreeSet::new(),
             counters: BTreeMap::new(),
         }
@@ -334,10 +337,10 @@ impl<'a> Ledger<'a> {
         self.looks.set(looks);
     }
 
-    /// Whether resumes were held against as many deliveries as they may be ([`HISTORY_LOOKS`]).
+    /// Whether resumes were held against as many deliveries as they may be ([`Limits::history_looks`](crate::limits::Limits::history_looks)).
     #[must_use]
     pub const fn is_worn(&self) -> bool {
-        self.looks.get() > HISTORY_LOOKS
+        self.looks.get() > self.looks_allowed
     }
 
     /// Numbers of a key strictly between two, with the segments of the session that bring them,

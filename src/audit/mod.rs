@@ -20,16 +20,19 @@ pub mod sighting;
 pub mod survey;
 mod walk;
 
-use crate::model::{
-    analysis::{Resume, SegmentRow, SessionRow},
-    case::{ResumeCase, SessionCase},
-    coverage::{Coverage, Covered, inputs_of},
-    exchange::{Answer, Exchange, Part},
-    flow::{Endpoint, ServerFacts},
-    id::SessionId,
-    place::InputId,
-    session::{Grouping, Session},
-    time::Timestamp,
+use crate::{
+    limits::Limits,
+    model::{
+        analysis::{Resume, SegmentRow, SessionRow},
+        case::{ResumeCase, SessionCase},
+        coverage::{Coverage, Covered, inputs_of},
+        exchange::{Answer, Exchange, Part},
+        flow::{Endpoint, ServerFacts},
+        id::SessionId,
+        place::InputId,
+        session::{Grouping, Session},
+        time::Timestamp,
+    },
 };
 use backend::Backends;
 use between::{Between, Run};
@@ -54,6 +57,9 @@ pub struct Judged {
     pub rows: Vec<SessionRow>,
     /// A row for each segment.
     pub segments: Vec<SegmentRow>,
+    /// The exchanges of resumes that were not judged because its history is longer than
+    /// [`Limits::history_looks`].
+    pub worn: Vec<u32>,
 }
 
 /// Judges every session of a run. The result stands in the order of [`Grouping::sessions`].
@@ -63,6 +69,7 @@ pub fn audit(
     exchanges: &[Exchange],
     coverage: &Coverage,
     servers: &ServerFacts,
+    limits: &Limits,
 ) -> Vec<Judged> {
     let services = Services::of(grouping, exchanges, servers);
     let backends = Backends::learn(
@@ -117,6 +124,7 @@ pub fn audit(
                 gaps: services.gaps(session, exchanges, covered.lacks),
                 neighbours: services.neighbours(index, session, exchanges),
                 between: &between,
+                looks: limits.history_looks,
             })
             .judge()
         })

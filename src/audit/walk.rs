@@ -57,6 +57,8 @@ pub(super) struct Room<'a> {
     pub(super) neighbours: Neighbours<'a>,
     /// What sessions show beside each other.
     pub(super) between: &'a Between<'a>,
+    /// Deliveries that its resumes may be held against.
+    pub(super) looks: u64,
 }
 
 /// The walk through one session.
@@ -78,6 +80,8 @@ pub(super) struct Walk<'r, 'a> {
     case: SessionCase,
     /// The last resume, when nothing of the session came after it yet.
     just_replayed: Option<usize>,
+    /// The exchanges of resumes that the history was too long for.
+    worn: Vec<u32>,
 }
 
 impl<'r, 'a> Walk<'r, 'a> {
@@ -92,7 +96,9 @@ impl<'r, 'a> Walk<'r, 'a> {
                 room.exchanges,
                 room.orders,
                 room.backends,
+                room.looks,
             ),
+            worn: Vec::new(),
             survey: Survey::of(room.session, room.exchanges, room.window, &room.gaps),
             latest: 1,
             began: Vec::new(),
@@ -435,6 +441,9 @@ impl<'r, 'a> Walk<'r, 'a> {
             if decision.verdict == Verdict::Indeterminate {
                 self.ledger.leave_unjudged(segment);
             }
+            if decision.worn {
+                self.worn.push(resumption.exchange);
+            }
             self.enter(segment, exchange, incarnation);
             self.just_replayed = replayed.then_some(self.case.resumes.len() - 1);
         }
@@ -588,6 +597,7 @@ impl<'r, 'a> Walk<'r, 'a> {
             case: self.case,
             rows,
             segments,
+            worn: self.worn,
         }
     }
 

@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use forkscope::{
     model::{analysis::Analysis, time::Span, verdict::Severity},
     pipeline::Options,
-    report::{self, Report},
+    report::{self, Report, Style},
 };
 use std::path::PathBuf;
 
@@ -65,6 +65,12 @@ enum Format {
     Json,
     /// A line a resume
     Ndjson,
+    /// Gauges for Prometheus' textfile collector
+    Prometheus,
+    /// A test case a resume, as JUnit XML; what fails is as --fail-on says
+    Junit,
+    /// Findings as SARIF 2.1.0, for code scanning
+    Sarif,
 }
 
 /// From which severity on the exit code is 1.
@@ -80,6 +86,18 @@ enum FailOn {
     Never,
 }
 
+impl FailOn {
+    /// From which severity on, if any.
+    const fn severity(self) -> Option<Severity> {
+        match self {
+            Self::Fork => Some(Severity::Fork),
+            Self::Loss => Some(Severity::Loss),
+            Self::Warning => Some(Severity::Warning),
+            Self::Never => None,
+        }
+    }
+}
+
 /// Runs the command.
 pub(crate) fn run(audit: &Audit, color: Color) -> anyhow::Result<u8> {
     let options = Options {
@@ -89,7 +107,10 @@ pub(crate) fn run(audit: &Audit, color: Color) -> anyhow::Result<u8> {
         ..audit.reading.options()
     };
     let analysis = audit.reading.run(&options)?;
-    let style = audit.reading.style(color.wanted(), audit.verbose);
+    let style = Style {
+        fail_from: audit.fail_on.severity(),
+        ..audit.reading.style(color.wanted(), audit.verbose)
+    };
     let mut code = exit_code(&analysis, audit.fail_on);
     if audit.require_sessions && analysis.totals.sessions == 0 {
         complain(&no_sessions(&analysis));
@@ -118,16 +139,14 @@ fn on_stdout(format: Option<Format>, quiet: bool) -> Option<&'static Report> {
         Some(Format::Csv) => Some(&report::RESUMES),
         Some(Format::Json) => Some(&report::WHOLE),
         Some(Format::Ndjson) => Some(&report::RESUMES_NDJSON),
+        Some(Format::Prometheus) => Some(&report::PROMETHEUS),
+        Some(Format::Junit) => Some(&report::JUNIT),
+        Some(Format::Sarif) => Some(&report::SARIF),
     }
 }
 
 fn exit_code(analysis: &Analysis, fail_on: FailOn) -> u8 {
-    let from = match fail_on {
-        FailOn::Fork => Some(Severity::Fork),
-        FailOn::Loss => Some(Severity::Loss),
-        FailOn::Warning => Some(Severity::Warning),
-        FailOn::Never => None,
-    };
+    let from = fail_on.severity();
     let mut findings = analysis.findings.iter();
     if any_unreadable(analysis) {
         USAGE
@@ -159,6 +178,8 @@ Examples:
   forkscope audit -o reports --events captures/
   forkscope audit --fail-on loss --require-sessions -q nightly.pcap.zst
   forkscope audit --format csv browser.har > resumes.csv
+  forkscope audit --format junit --fail-on loss captures/ > forkscope.xml
+  forkscope audit --format sarif captures/ > forkscope.sarif
   forkscope audit --server mcp.example:8080 --backend-header X-Pod rotated-*.pcap";
 
 #[cfg(test)]

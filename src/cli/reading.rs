@@ -89,6 +89,7 @@ impl Reading {
             color,
             width: width(),
             verbose,
+            ..Style::default()
         }
     }
 
@@ -142,6 +143,8 @@ fn limits(memory: u64) -> Limits {
     let defaults = Limits::default();
     Limits {
         out_of_order: share(64, defaults.out_of_order),
+        all_out_of_order: share(64, defaults.all_out_of_order),
+        held_bodies: share(32, defaults.held_bodies),
         early_response: share(64, defaults.early_response),
         json_body: share(8, defaults.json_body),
         event: share(8, defaults.event),

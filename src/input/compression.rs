@@ -1,11 +1,15 @@
 //! The stored bytes of an input, and what they are once unpacked.
 
+use crate::limits::Limits;
 use flate2::bufread::{MultiGzDecoder, ZlibDecoder};
 use std::{
     fs::File,
     io::{self, BufReader, Read, Seek, SeekFrom},
     path::PathBuf,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 /// How a capture is packed.
@@ -49,6 +53,8 @@ impl Compression {
 pub(super) struct Stored<'p> {
     from: From,
     progress: &'p AtomicU64,
+    /// Bytes read of this input alone.
+    read: Arc<AtomicU64>,
 }
 
 enum From {
@@ -68,6 +74,7 @@ impl<'p> Stored<'p> {
         Self {
             from: From::Stdin(io::stdin()),
             progress,
+            read: Arc::default(),
         }
     }
 
@@ -79,7 +86,11 @@ impl<'p> Stored<'p> {
         } else {
             From::File(file)
         };
-        Ok(Self { from, progress })
+        Ok(Self {
+            from,
+            progress,
+            read: Arc::default(),
+        })
     }
 }
 
@@ -97,6 +108,7 @@ impl Read for Stored<'_> {
             }
         };
         self.progress.fetch_add(read as u64, Ordering::Relaxed);
+        self.read.fetch_add(read as u64, Ordering::Relaxed);
         Ok(read)
     }
 }
@@ -156,11 +168,13 @@ impl<R: Read> Read for Peeked<R> {
 }
 
 /// Unpacks what `stored` is by its first bytes, on the fly; `capacity` bytes of it are read at a
-/// time.
+/// time. What expands beyond the limits fails there with [`io::ErrorKind::FileTooLarge`].
 pub(super) fn unpack<'p>(
     stored: Stored<'p>,
     capacity: usize,
+    limits: &Limits,
 ) -> io::Result<(Compression, Box<dyn Read + Send + 'p>)> {
+    let packed = Arc::clone(&stored.read);
     let mut stored = Peeked::new(stored, MAGIC);
     if stored.head().is_empty()
         && let Some(error) = stored.take_error()
@@ -168,29 +182,59 @@ pub(super) fn unpack<'p>(
         return Err(error);
     }
     let compression = Compression::of(stored.head());
-    let unpacked: Box<dyn Read + Send + 'p> = match compression {
-        Compression::Plain => Box::new(stored),
-        Compression::Gzip => Box::new(Steps(MultiGzDecoder::new(BufReader::with_capacity(
+    let mut unpacked: Box<dyn Read + Send + 'p> = match compression {
+        Compression::Plain => return Ok((compression, Box::new(stored))),
+        Compression::Gzip => Box::new(MultiGzDecoder::new(BufReader::with_capacity(
             capacity, stored,
-        )))),
-        Compression::Zstd => Box::new(Steps(zstd::stream::read::Decoder::with_buffer(
+        ))),
+        Compression::Zstd => Box::new(zstd::stream::read::Decoder::with_buffer(
             BufReader::with_capacity(capacity, stored),
-        )?)),
-        Compression::Zlib => Box::new(Steps(ZlibDecoder::new(BufReader::with_capacity(
-            capacity, stored,
-        )))),
+        )?),
+        Compression::Zlib => Box::new(ZlibDecoder::new(BufReader::with_capacity(capacity, stored))),
     };
+    unpacked = Box::new(Steps {
+        decoder: unpacked,
+        packed,
+        unpacked: 0,
+        free: limits.free_expansion,
+        expansion: limits.expansion as u64,
+    });
     Ok((compression, unpacked))
 }
 
 /// Asks a decoder for little at a time: where the data are damaged, a decoder fails the whole read
-/// and what it had unpacked for it is lost.
-struct Steps<R>(R);
+/// and what it had unpacked for it is lost. Ends those that expand beyond the limits.
+struct Steps<R> {
+    decoder: R,
+    /// Bytes of the input that were read for it.
+    packed: Arc<AtomicU64>,
+    /// Bytes it gave.
+    unpacked: u64,
+    /// So many may come of any input.
+    free: u64,
+    /// Beyond them, so many for one.
+    expansion: u64,
+}
 
 impl<R: Read> Read for Steps<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let len = buffer.len().min(STEP);
-        self.0.read(buffer.get_mut(..len).unwrap_or_default())
+        let packed = self.packed.load(Ordering::Relaxed);
+        let most = packed.saturating_mul(self.expansion).max(self.free);
+        let read = self
+            .decoder
+            .read(buffer.get_mut(..len).unwrap_or_default())?;
+        if read > 0 && self.unpacked >= most {
+            return Err(io::Error::new(
+                io::ErrorKind::FileTooLarge,
+                format!(
+                    "{packed} bytes have become more than {} times as many",
+                    self.expansion
+                ),
+            ));
+        }
+        self.unpacked = self.unpacked.saturating_add(read as u64);
+        Ok(read)
     }
 }
 
@@ -284,12 +328,39 @@ mod tests {
             for parked in [false, true] {
                 let progress = AtomicU64::new(0);
                 let stored = Stored::file(file.path().to_owned(), parked, &progress).unwrap();
-                let (seen, mut reader) = unpack(stored, 16).unwrap();
+                let (seen, mut reader) = unpack(stored, 16, &Limits::default()).unwrap();
                 let mut text = String::new();
                 reader.read_to_string(&mut text).unwrap();
                 assert_eq!((seen, text.as_str()), (compression, "one two"));
                 assert_eq!(progress.load(Ordering::Relaxed), bytes.len() as u64);
             }
         }
+    }
+
+    #[test]
+    fn what_expands_without_measure_ends() {
+        let zeros = vec![0; 3_000_000];
+        let zst = zstd::encode_all(zeros.as_slice(), 1).unwrap();
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), &zst).unwrap();
+        let unpacked = |free_expansion, expansion| {
+            let progress = AtomicU64::new(0);
+            let stored = Stored::file(file.path().to_owned(), false, &progress).unwrap();
+            let limits = Limits {
+                free_expansion,
+                expansion,
+                ..Limits::default()
+            };
+            let (_, mut reader) = unpack(stored, 16, &limits).unwrap();
+            let mut all = Vec::new();
+            let outcome = reader.read_to_end(&mut all);
+            (all.len(), outcome.err().map(|error| error.kind()))
+        };
+        assert!(zst.len() < 3000, "{}", zst.len());
+        assert_eq!(unpacked(3_000_000, 0), (3_000_000, None));
+        assert_eq!(unpacked(0, 4_000_000), (3_000_000, None));
+        let (len, error) = unpacked(100_000, 10);
+        assert_eq!(error, Some(io::ErrorKind::FileTooLarge));
+        assert!((100_000..100_000 + STEP).contains(&len), "{len}");
     }
 }

@@ -295,8 +295,8 @@ fn open_as<'p>(
         Some(path) => Stored::file(path.clone(), manner.parked, progress)
             .map_err(|error| source.unreadable(error))?,
     };
-    let (compression, unpacked) =
-        unpack(stored, manner.chunk.min(PACKED_CHUNK)).map_err(|error| source.unreadable(error))?;
+    let (compression, unpacked) = unpack(stored, manner.chunk.min(PACKED_CHUNK), limits)
+        .map_err(|error| source.unreadable(error))?;
     let mut peeked = Peeked::new(unpacked, sniff::HEAD);
     let suffix = compression.suffix();
     let Some(format) = Format::of(peeked.head()) else {
@@ -472,7 +472,7 @@ fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
 fn is_capture(path: &Path) -> io::Result<bool> {
     let progress = AtomicU64::new(0);
     let stored = Stored::file(path.to_owned(), false, &progress)?;
-    let (_, unpacked) = unpack(stored, sniff::HEAD)?;
+    let (_, unpacked) = unpack(stored, sniff::HEAD, &Limits::default())?;
     Ok(Format::of(Peeked::new(unpacked, sniff::HEAD).head()).is_some())
 }
 

@@ -333,10 +333,14 @@ impl<'p> Reader<'p> {
             Err(error) => {
                 let kind = match error.kind() {
                     io::ErrorKind::UnexpectedEof => Kind::FileCut,
+                    io::ErrorKind::FileTooLarge => Kind::DecompressionLimit,
                     _ => Kind::BadBlock,
                 };
                 let what = match (kind, self.suffix) {
                     (_, "") => error.to_string(),
+                    (Kind::DecompressionLimit, _) => {
+                        format!("the compressed data expand beyond the limit: {error}")
+                    }
                     (Kind::FileCut, _) => "the compressed data end early".to_owned(),
                     (_, _) => format!("the compressed data are damaged: {error}"),
                 };

@@ -113,6 +113,12 @@ impl<'p> Timeline<'p> {
         }
     }
 
+    /// How many inputs it merges.
+    #[must_use]
+    pub const fn inputs(&self) -> usize {
+        self.lanes.len()
+    }
+
     /// The next packets; `None` when there are no more.
     pub fn next(&mut self, anomalies: &mut Anomalies) -> Option<Piece> {
         loop {

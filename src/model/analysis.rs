@@ -121,7 +121,7 @@ pub struct Input {
     pub unread_links: Vec<String>,
     /// The input of which it is a copy byte for byte: it was not read again, and counts nothing.
     pub copy_of: Option<String>,
-    /// How its clock was put right; times here and in all reports are the corrected ones.
+    /// What is known of its clock, and how it was put right; times here and in all reports are the corrected ones.
     pub clock: Option<ClockOffset>,
     /// What is damaged, in a few words with the offset; empty when nothing is.
     pub damaged: String,
@@ -129,7 +129,7 @@ pub struct Input {
     pub unreadable: Option<String>,
 }
 
-/// How the clock of an input was put right.
+/// What is known of the clock of an input, and how it was put right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClockOffset {
     /// So much was added to its times because the user said so.
@@ -141,15 +141,24 @@ pub enum ClockOffset {
         /// The name of the other.
         of: String,
     },
+    /// Its clock is so far ahead of that of another input, by the connections that both show; its times are
+    /// left as they are.
+    Left {
+        /// How far.
+        ahead: Span,
+        /// The name of the other.
+        of: String,
+    },
 }
 
 impl ClockOffset {
-    /// What was added to the times of the file.
+    /// What was added to the times of the file, if anything was.
     #[must_use]
-    pub const fn added(&self) -> Span {
+    pub const fn added(&self) -> Option<Span> {
         match self {
-            Self::Given(added) => *added,
-            Self::Learnt { ahead, .. } => Span::from_nanos(ahead.nanos().saturating_neg()),
+            Self::Given(added) => Some(*added),
+            Self::Learnt { ahead, .. } => Some(Span::from_nanos(ahead.nanos().saturating_neg())),
+            Self::Left { .. } => None,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Options, packets::Counts};
 use crate::{
-    anomaly::Anomalies,
+    anomaly::{Anomalies, Kind},
     audit, finding, input, mcp,
     model::{
         analysis::{Analysis, ClockOffset, Finding, Input, Opaque, SessionRef, Totals},
@@ -34,6 +34,8 @@ pub(super) struct Harvest {
     pub(super) opaque: Vec<Opaque>,
     /// What was added to the times of which inputs because the user said so.
     pub(super) given: BTreeMap<InputId, Span>,
+    /// Inputs whose clocks are ahead of that of another, by the connections that both show.
+    pub(super) ahead: BTreeMap<InputId, (Span, InputId)>,
 }
 
 /// Leaves the blanks that sessions may have lost exchanges in: those on connections to their servers. Other
@@ -72,6 +74,21 @@ fn put_right(inputs: &mut [Input], clocks: &mcp::vantage::Clocks) {
     }
 }
 
+/// Says of inputs how far their clocks are ahead, unless they were put right: the same bytes of a connection
+/// count once whichever clock they come by, but the times of what only one input shows are by its own.
+fn tell_ahead(inputs: &mut [Input], ahead: &BTreeMap<InputId, (Span, InputId)>) {
+    for (input, (by, of)) in ahead {
+        let other = inputs.get(of.0 as usize);
+        let name = other
+            .filter(|row| !matches!(row.clock, Some(ClockOffset::Learnt { .. })))
+            .map(|row| row.name.clone());
+        let row = inputs.get_mut(input.0 as usize);
+        if let (Some(row), Some(of)) = (row.filter(|row| row.clock.is_none()), name) {
+            row.clock = Some(ClockOffset::Left { ahead: *by, of });
+        }
+    }
+}
+
 /// When each input was captured.
 fn coverage(inputs: &[Input], exchanges: &[Exchange]) -> Coverage {
     let times = (0..).zip(inputs).filter_map(|(number, input)| {
@@ -94,10 +111,12 @@ pub(super) fn conclude(harvest: Harvest, options: &Options) -> Analysis {
         mut servers,
         opaque,
         given,
+        ahead,
     } = harvest;
     exchanges.retain(|exchange| is_wanted(exchange, options));
     let clocks = mcp::vantage::align(&mut exchanges, &given.into_keys().collect());
     put_right(&mut inputs, &clocks);
+    tell_ahead(&mut inputs, &ahead);
     servers.put_back(&clocks.spans());
     for exchange in &exchanges {
         window.include(exchange.time());
@@ -125,7 +144,7 @@ pub(super) fn conclude(harvest: Harvest, options: &Options) -> Analysis {
     mcp::vantage::pair(&mut grouping, &mut exchanges);
     mcp::stream::thread(&mut grouping, &exchanges);
     keep_blanks(&mut servers, &grouping, &exchanges, window);
-    let mut judged = audit::audit(&grouping, &exchanges, &coverage, &servers);
+    let mut judged = audit::audit(&grouping, &exchanges, &coverage, &servers, &options.limits);
     let overall = audit::overall::look(&grouping, &exchanges, &mut judged, options.window);
     let judgements: Vec<Vec<(Finding, Vec<u32>)>> = judged
         .par_iter()
@@ -159,6 +178,16 @@ pub(super) fn conclude(harvest: Harvest, options: &Options) -> Analysis {
     };
     for ((session, judged), judgements) in grouping.sessions.iter().zip(&mut judged).zip(judgements)
     {
+        for exchange in judged
+            .worn
+            .iter()
+            .filter_map(|&number| exchanges.get(number as usize))
+        {
+            let note = || format!("session {}", session.id);
+            analysis
+                .anomalies
+                .note(Kind::HistoryLimit, exchange.place, note);
+        }
         attach(judged, &judgements);
         enter(&mut analysis, judged, &session.exchanges);
         analysis

@@ -431,6 +431,10 @@ impl Recorder {
     /// The slot of an exchange; those before it that are still missing are made.
     fn slot(&mut self, exchange: http::ExchangeNo, at: At) -> Option<&mut Slot> {
         let index = usize::try_from(exchange.0.checked_sub(self.base)?).ok()?;
+        // A queue makes room for four at once, and most connections have one.
+        if self.open.capacity() == 0 {
+            self.open.reserve_exact(1);
+        }
         while self.open.len() <= index {
             self.open.push_back(Slot {
                 draft: Some(Draft::new(at.place, Source::Packets, &self.held)),

@@ -47,6 +47,8 @@ pub(super) struct Packets {
     pub(super) window: Window,
     pub(super) servers: ServerFacts,
     pub(super) opaque: Vec<Opaque>,
+    /// Inputs whose clocks are ahead of that of another, by the connections that both show.
+    pub(super) ahead: BTreeMap<InputId, (Span, InputId)>,
 }
 
 /// What was counted of one input.
@@ -63,7 +65,7 @@ pub(super) struct Counts {
 pub(super) fn read(mut timeline: Timeline<'_>, settings: &Arc<Settings>) -> Packets {
     let mut packets = Packets::default();
     let mut shards: Vec<Shard> = (0..SHARDS).map(|_| Shard::new(settings)).collect();
-    let mut dealer = Dealer::new(settings.limits);
+    let mut dealer = Dealer::new(settings.limits, timeline.inputs());
     let mut opaque = Unread::new(settings.limits);
     let mut hand = dealer.deal(&mut timeline, &mut packets);
     while !hand.is_empty() {
@@ -101,6 +103,9 @@ pub(super) fn read(mut timeline: Timeline<'_>, settings: &Arc<Settings>) -> Pack
         }
     }
     dealer.fragments.finish(&mut packets.anomalies);
+    if let Some(clocks) = dealer.clocks {
+        packets.ahead = clocks.ahead();
+    }
     for (input, numbers) in &dealer.numbers {
         packets.counts.entry(*input).or_default().tcp_connections = u64::from(numbers.len());
     }
@@ -239,13 +244,16 @@ struct Dealer {
     quic: Quic,
     /// The latest time of each input.
     latest: BTreeMap<InputId, Timestamp>,
+    /// Where there are several inputs.
+    clocks: Option<tcp::HandshakeClocks>,
     hasher: foldhash::fast::FixedState,
 }
 
 impl Dealer {
-    fn new(limits: Limits) -> Self {
+    fn new(limits: Limits, inputs: usize) -> Self {
         Self {
             limits,
+            clocks: (inputs > 1).then(|| tcp::HandshakeClocks::new(limits.server_facts)),
             numbers: BTreeMap::new(),
             fragments: ip::Fragments::new(limits),
             quic: Quic::default(),
@@ -321,6 +329,9 @@ impl Dealer {
                 }
             };
             segment.place.tcp_stream = Some(numbers.number(&segment));
+            if let Some(clocks) = &mut self.clocks {
+                clocks.note(&segment);
+            }
             let (piece, at, start, len) = match bytes {
                 Bytes::OfFrame { start, len } => (number, index, start, len),
                 Bytes::Assembled(bytes) => {

@@ -1,14 +1,17 @@
 //! The reference pages that are made from code, so that they cannot differ from it.
 
 use super::{
-    EVENTS, FOLDER,
+    EVENTS, FOLDER, Style,
     escape::escape,
     table::{
         Events, Exchanges, Findings, Incidents, Inputs, Resumes, Segments, Servers, Sessions,
         Shares, Table, Timers,
     },
 };
-use crate::{anomaly::Kind, model::verdict::Severity};
+use crate::{
+    anomaly::Kind,
+    model::{analysis::Analysis, verdict::Severity},
+};
 use std::fmt::Write;
 
 /// A finding, as the catalogue shows it.
@@ -26,25 +29,25 @@ pub struct Entry<'a> {
     pub doc: &'a str,
 }
 
-/// The page about the reports: every file, every column.
+/// The page about the reports: every file, every column, each with an example from the first of `shown` that has one.
 #[must_use]
-pub fn reports() -> String {
+pub fn reports(shown: &[Analysis]) -> String {
     let mut page = String::from(REPORTS_HEAD);
     for report in FOLDER.iter().chain([&EVENTS]) {
         let _ = writeln!(page, "| `{}` | {} |", report.file, report.about);
     }
     page.push_str(REPORTS_RULES);
-    table::<Resumes>("resumes.csv", &mut page);
-    table::<Findings>("findings.csv", &mut page);
-    table::<Sessions>("sessions.csv", &mut page);
-    table::<Segments>("segments.csv", &mut page);
-    table::<Incidents>("incidents.csv", &mut page);
-    table::<Timers>("timers.csv", &mut page);
-    table::<Shares>("shares.csv", &mut page);
-    table::<Servers>("servers.csv", &mut page);
-    table::<Inputs>("inputs.csv", &mut page);
-    table::<Events>("events.csv and `forkscope events`", &mut page);
-    table::<Exchanges>("`forkscope exchanges`", &mut page);
+    table::<Resumes>("resumes.csv", shown, &mut page);
+    table::<Findings>("findings.csv", shown, &mut page);
+    table::<Sessions>("sessions.csv", shown, &mut page);
+    table::<Segments>("segments.csv", shown, &mut page);
+    table::<Incidents>("incidents.csv", shown, &mut page);
+    table::<Timers>("timers.csv", shown, &mut page);
+    table::<Shares>("shares.csv", shown, &mut page);
+    table::<Servers>("servers.csv", shown, &mut page);
+    table::<Inputs>("inputs.csv", shown, &mut page);
+    table::<Events>("events.csv and `forkscope events`", shown, &mut page);
+    table::<Exchanges>("`forkscope exchanges`", shown, &mut page);
     page.push_str(REPORTS_JSON);
     page.push_str(ANOMALIES_HEAD);
     for kind in Kind::ALL {
@@ -111,21 +114,80 @@ pub fn summary(doc: &str) -> String {
     words.join(" ")
 }
 
-fn table<T: Table>(title: &str, page: &mut String) {
+fn table<T: Table>(title: &str, shown: &[Analysis], page: &mut String) {
     let _ = write!(
         page,
-        "\n## {title}\n\n{}\n\n| column | kind | meaning |\n|---|---|---|\n",
+        "\n## {title}\n\n{}\n\n| column | type | unit | meaning | example | OpenTelemetry |\n\
+         |---|---|---|---|---|---|\n",
         T::ABOUT
     );
-    for column in T::COLUMNS {
+    let examples: Vec<_> = shown.iter().map(examples::<T>).collect();
+    for (index, column) in T::COLUMNS.iter().enumerate() {
+        let mut known = examples.iter().filter_map(|examples| examples.get(index));
+        let example = known.find(|example| !example.is_empty());
+        let example = example.map_or("", String::as_str);
+        let otel: Vec<_> = column.otel.iter().map(|name| format!("`{name}`")).collect();
         let _ = writeln!(
             page,
-            "| `{}` | {} | {} |",
+            "| `{}` | {}{} | {} | {} | {example} | {} |",
             column.name,
             column.kind.name(),
-            cell(column.about)
+            if column.always { "" } else { ", or empty" },
+            column.unit(),
+            cell(column.about),
+            otel.join(", "),
         );
     }
+}
+
+/// An example for each column: from the row that tells the most where it tells it, else from the
+/// first row that does.
+fn examples<T: Table>(shown: &Analysis) -> Vec<String> {
+    let tells = |text: &str| !matches!(text, "" | "0" | "0.0000" | "none" | "unknown");
+    let mut best = (0, Vec::new());
+    let mut first = vec![String::new(); T::COLUMNS.len()];
+    for row in T::rows(shown) {
+        let cells = cells_of::<T>(shown, row);
+        for (known, cell) in first.iter_mut().zip(&cells) {
+            if known.is_empty() || (!tells(known) && tells(cell)) {
+                known.clone_from(cell);
+            }
+        }
+        let told = cells.iter().filter(|cell| tells(cell)).count();
+        if told > best.0 {
+            best = (told, cells);
+        }
+    }
+    let (_, best) = best;
+    let chosen = first.into_iter().enumerate().map(|(index, first)| {
+        let best = best.get(index).filter(|cell| tells(cell));
+        example(best.unwrap_or(&first))
+    });
+    chosen.collect()
+}
+
+fn cells_of<'a, T: Table>(shown: &'a Analysis, row: T::Row<'a>) -> Vec<String> {
+    let style = Style::default();
+    let mut scratch = String::new();
+    let cells = T::COLUMNS.iter().map(|column| {
+        let mut cell = String::new();
+        (column.value)(shown, row).write_cell(&style, &mut scratch, &mut cell);
+        cell
+    });
+    cells.collect()
+}
+
+/// `text` as code in a cell of Markdown, cut where it is long.
+fn example(text: &str) -> String {
+    const LONGEST: usize = 48;
+    if text.is_empty() {
+        return String::new();
+    }
+    let mut shown: String = text.chars().take(LONGEST).collect();
+    if shown.len() < text.len() {
+        shown.push('…');
+    }
+    format!("`{}`", shown.replace('`', "'").replace('|', "\\|"))
 }
 
 fn cell(text: &str) -> String {
@@ -154,9 +216,10 @@ const REPORTS_RULES: &str = r"
 `events.csv` is written with `--events` only.
 
 CSV is RFC 4180 in UTF-8 with a header row and `\n` at the end of lines. An empty cell means not
-known, or not there. Kinds of columns:
+known, or not there; a column whose type does not say so is always known, though a text or a list may have nothing
+in it. Types of columns:
 
-| kind | how it is written |
+| type | how it is written |
 |---|---|
 | time | RFC 3339 in UTC with six decimals, nine when there is something below a microsecond; with `--time epoch` seconds since the Unix epoch |
 | milliseconds | a number with three decimals |
@@ -172,6 +235,21 @@ front. JSON has the text as it was, with JSON's own escapes.
 
 `frame` and `tcp_stream` are Wireshark's own numbers for that file: `frame.number == N` and
 `tcp.stream eq N` find the evidence.
+
+The unit of a number says what it counts or measures; `1` is a share or a coefficient, and a number
+without unit is a name (a frame, a status). Under OpenTelemetry stand the attributes of its semantic
+conventions that hold the same: those of [MCP](https://github.com/open-telemetry/semantic-conventions-genai)
+(0.1.0, in development) and the [general ones](https://github.com/open-telemetry/semantic-conventions)
+(1.44.0); `HOST:PORT` is one column here and two attributes there. The examples are from a run over
+captures in `fixtures/real`, those of thresholds from a talk. [recipes.md](recipes.md) has queries over these files that run as they stand.
+
+Other formats of `forkscope audit --format`:
+
+| format | what it is for |
+|---|---|
+| `prometheus` | gauges for node_exporter's textfile collector: resumes by server and verdict, and by cause; findings, lost requests, shares of forks, inputs read and damaged. At most twenty servers have series of their own, the others are `other` |
+| `junit` | a test case a resume, one a finding that is on no resume, one an input (Jenkins' JUnit schema). A case fails by `--fail-on`, so the build is red when the exit code is 1; what the capture does not show is skipped, an input that cannot be read is an error |
+| `sarif` | SARIF 2.1.0, a result a finding. Forks and losses are errors, warnings warnings, the rest notes; the location is the capture (`startLine` is always 1: packets have no lines), frame and filter are in the message, in `logicalLocations` and in `properties`; fingerprints do not depend on names of files and numbers of frames |
 ";
 
 const REPORTS_JSON: &str = "
@@ -181,7 +259,7 @@ One object. Its keys:
 
 | key | what it holds |
 |---|---|
-| `schema_version` | `\"1\"`; another one when a key changes its meaning or goes |
+| `schema_version` | `\"1\"`. Within one version keys, columns and words are only added: none goes, none changes its type or its meaning |
 | `forkscope_version` | the version that wrote it |
 | `inputs` | an array of objects with the columns of inputs.csv, and `har`: for a HAR what it can tell (who wrote it; how many `responses` that are JSON or event streams there are and how many `bodies` of them; how many `event_streams` and how many with times of their own; ids that were redacted; who closed it never tells); `copy_of`: the input that has the same bytes, which counts alone; `clock_offset_ms` and `clock_offset_from`: what was added to its times, `given` or learnt from the `exchanges` that another input shows too (`clock_ahead_of`) |
 | `totals` | counts over the run, with a count a verdict |
@@ -193,6 +271,11 @@ One object. Its keys:
 
 `forkscope audit --format ndjson` writes an object a resume on a line each, `forkscope events` and
 `forkscope exchanges` with `--format ndjson` one a row; the keys are the columns, `null` is not known.
+
+JSON Schemas (2020-12) of what this version writes are made from the same definitions:
+[report.json](schema/report.schema.json) and lines of [resumes](schema/resumes.schema.json),
+[events](schema/events.schema.json) and [exchanges](schema/exchanges.schema.json). They allow keys that
+they do not name, as later versions may have more.
 ";
 
 const ANOMALIES_HEAD: &str = "
@@ -225,7 +308,7 @@ mod tests {
 
     #[test]
     fn lists_every_column_of_every_table() {
-        let page = reports();
+        let page = reports(&[Analysis::default(), crate::report::sample::rich()]);
         for name in [
             "last_event_id",
             "wireshark_filter",
@@ -237,6 +320,22 @@ mod tests {
         for kind in Kind::ALL {
             assert!(page.contains(&format!("\n| `{}` | ", kind.name())));
         }
+    }
+
+    #[test]
+    fn shows_an_example_of_every_column() {
+        let page = reports(&[Analysis::default(), crate::report::sample::rich()]);
+        let gap = "| `gap_ms` | milliseconds, or empty | ms | ";
+        let line = page.lines().find(|line| line.starts_with(gap)).unwrap();
+        assert!(line.ends_with(" | `-12.000` |  |"), "{line}");
+        let id = "| `last_event_id` | text |  | The cursor: ";
+        let line = page.lines().find(|line| line.starts_with(id)).unwrap();
+        assert!(
+            line.ends_with(" | `42` | `http.request.header.last-event-id` |"),
+            "{line}"
+        );
+        assert_eq!(example("a|b`c"), "`a\\|b'c`");
+        assert_eq!(example(&"x".repeat(49)), format!("`{}…`", "x".repeat(48)));
     }
 
     #[test]

@@ -23,7 +23,8 @@ use std::{
     io::{self, Write},
 };
 
-/// The version of the layout of report.json; another one when a key changes its meaning or goes.
+/// The version of the layout of report.json and of the lines: within one, keys and words are only added; another one
+/// when a key changes its type or its meaning, or goes.
 pub(super) const SCHEMA_VERSION: &str = "1";
 
 /// Writes the whole report, indented, with a newline at its end.
@@ -69,10 +70,10 @@ pub(super) fn write_lines<T: Table>(
 }
 
 /// A row as an object.
-struct Row<'a, T: Table> {
-    analysis: &'a Analysis,
-    row: T::Row<'a>,
-    style: Style,
+pub(super) struct Row<'a, T: Table> {
+    pub(super) analysis: &'a Analysis,
+    pub(super) row: T::Row<'a>,
+    pub(super) style: Style,
 }
 
 impl<T: Table> Serialize for Row<'_, T> {
@@ -291,15 +292,18 @@ impl Serialize for InputObject<'_> {
         let input = self.0.row;
         map.serialize_entry("copy_of", &input.copy_of)?;
         let clock = input.clock.as_ref();
-        let offset = clock.map(|clock| clock.added().millis_f64());
-        let (from, of) = match clock {
+        let added = |clock: &ClockOffset| clock.added().map(|span| span.millis_f64());
+        let offset = clock.and_then(added);
+        let (from, ahead) = match clock {
             None => (None, None),
             Some(ClockOffset::Given(_)) => (Some("given"), None),
-            Some(ClockOffset::Learnt { of, .. }) => (Some("exchanges"), Some(of)),
+            Some(ClockOffset::Learnt { ahead, of }) => (Some("exchanges"), Some((ahead, of))),
+            Some(ClockOffset::Left { ahead, of }) => (Some("handshakes"), Some((ahead, of))),
         };
         map.serialize_entry("clock_offset_ms", &offset)?;
         map.serialize_entry("clock_offset_from", &from)?;
-        map.serialize_entry("clock_ahead_of", &of)?;
+        map.serialize_entry("clock_ahead_ms", &ahead.map(|(by, _)| by.millis_f64()))?;
+        map.serialize_entry("clock_ahead_of", &ahead.map(|(_, of)| of))?;
         map.end()
     }
 }
@@ -392,37 +396,44 @@ struct Totals<'a>(&'a Analysis);
 
 impl Serialize for Totals<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let Self(analysis) = self;
-        let sum = |of: fn(&Input) -> u64| analysis.inputs.iter().map(of).sum::<u64>();
-        let mut map = to.serialize_map(None)?;
-        map.serialize_entry("packets", &sum(|input| input.packets))?;
-        map.serialize_entry("bytes", &sum(|input| input.bytes))?;
-        map.serialize_entry("tcp_connections", &sum(|input| input.tcp_connections))?;
-        map.serialize_entry("http_exchanges", &analysis.exchanges.len())?;
-        let events = analysis
-            .exchanges
-            .iter()
-            .map(|exchange| exchange.events.len());
-        map.serialize_entry("sse_events", &events.sum::<usize>())?;
-        map.serialize_entry("sessions", &analysis.totals.sessions)?;
-        map.serialize_entry("resumes", &analysis.resumes.len())?;
-        for verdict in Verdict::ALL {
-            let resumes = analysis.resumes.iter();
-            let count = resumes.filter(|resume| resume.verdict == verdict).count();
-            map.serialize_entry(verdict.name(), &count)?;
-        }
-        map.serialize_entry("findings", &analysis.findings.len())?;
-        map.serialize_entry("sessionless", &analysis.totals.sessionless)?;
-        map.serialize_entry("legacy_sessions", &analysis.totals.legacy_sessions)?;
-        map.serialize_entry("refused_ids", &analysis.totals.refused_ids)?;
-        map.serialize_entry("tls_opaque", &sum(|input| input.tls_opaque))?;
-        map.serialize_entry("http2_opaque", &sum(|input| input.http2_opaque))?;
-        map.serialize_entry("holes", &sum(|input| input.holes))?;
-        map.serialize_entry("hole_bytes", &sum(|input| input.hole_bytes))?;
-        map.serialize_entry("blanks", &analysis.blanks.len())?;
-        map.serialize_entry("truncated_packets", &sum(|input| input.truncated_packets))?;
-        map.end()
+        to.collect_map(totals(self.0))
     }
+}
+
+/// The keys of the totals, with their values.
+pub(super) fn totals(analysis: &Analysis) -> Vec<(&'static str, u64)> {
+    let sum = |of: fn(&Input) -> u64| analysis.inputs.iter().map(of).sum::<u64>();
+    let events = analysis
+        .exchanges
+        .iter()
+        .map(|exchange| exchange.events.len() as u64);
+    let mut totals = vec![
+        ("packets", sum(|input| input.packets)),
+        ("bytes", sum(|input| input.bytes)),
+        ("tcp_connections", sum(|input| input.tcp_connections)),
+        ("http_exchanges", analysis.exchanges.len() as u64),
+        ("sse_events", events.sum()),
+        ("sessions", analysis.totals.sessions),
+        ("resumes", analysis.resumes.len() as u64),
+    ];
+    totals.extend(Verdict::ALL.map(|verdict| {
+        let resumes = analysis.resumes.iter();
+        let count = resumes.filter(|resume| resume.verdict == verdict).count();
+        (verdict.name(), count as u64)
+    }));
+    totals.extend([
+        ("findings", analysis.findings.len() as u64),
+        ("sessionless", analysis.totals.sessionless),
+        ("legacy_sessions", analysis.totals.legacy_sessions),
+        ("refused_ids", analysis.totals.refused_ids),
+        ("tls_opaque", sum(|input| input.tls_opaque)),
+        ("http2_opaque", sum(|input| input.http2_opaque)),
+        ("holes", sum(|input| input.holes)),
+        ("hole_bytes", sum(|input| input.hole_bytes)),
+        ("blanks", analysis.blanks.len() as u64),
+        ("truncated_packets", sum(|input| input.truncated_packets)),
+    ]);
+    totals
 }
 
 /// What was on the wire and could not be read.
@@ -463,9 +474,9 @@ impl<'a> Seen<'a> {
 }
 
 /// An array made while it is written.
-struct List<F>(F);
+pub(super) struct List<F>(F);
 
-const fn list<F, I>(items: F) -> List<F>
+pub(super) const fn list<F, I>(items: F) -> List<F>
 where
     F: Fn() -> I,
     I: Iterator<Item: Serialize>,
@@ -497,7 +508,7 @@ fn rows<'a, T: Table>(
 
 /// A formatter that also escapes what serde_json leaves as it is though no terminal should see
 /// it: DEL, C1, and characters that reorder or hide text.
-struct Visible<F>(F);
+pub(super) struct Visible<F>(pub(super) F);
 
 macro_rules! pass_on {
     ($($name:ident($($argument:ident: $type:ty),*);)*) => {
@@ -549,7 +560,7 @@ impl<F: Formatter> Formatter for Visible<F> {
 }
 
 /// The keys under which a session holds what belongs to it.
-const NESTED: [&str; 3] = ["segments", "resumes", "findings"];
+pub(super) const NESTED: [&str; 3] = ["segments", "resumes", "findings"];
 
 #[cfg(test)]
 mod tests {

@@ -19,9 +19,13 @@ pub mod escape;
 mod har;
 mod html;
 mod json;
+mod junit;
 mod overview;
+mod prometheus;
 #[cfg(test)]
 mod sample;
+mod sarif;
+pub mod schema;
 pub mod style;
 pub mod table;
 pub mod terminal;
@@ -90,6 +94,30 @@ pub static RESUMES_NDJSON: Report = lines_report::<Resumes>();
 
 /// The whole of it, nested.
 pub static WHOLE: Report = JSON;
+
+/// Gauges of a run.
+pub static PROMETHEUS: Report = Report {
+    name: "prometheus",
+    file: "",
+    about: "Counts by server, verdict and cause as gauges, for Prometheus' textfile collector.",
+    write: prometheus::write,
+};
+
+/// Test cases of a run.
+pub static JUNIT: Report = Report {
+    name: "junit",
+    file: "",
+    about: "A test case a resume, for build servers.",
+    write: junit::write,
+};
+
+/// Findings as a static analyser's.
+pub static SARIF: Report = Report {
+    name: "sarif",
+    file: "",
+    about: "Findings as SARIF 2.1.0, for code scanning.",
+    write: sarif::write,
+};
 
 /// What a person reads first.
 pub static SUMMARY: Report = Report {

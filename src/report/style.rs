@@ -1,6 +1,9 @@
 //! How values are shown: the part of a report that is a matter of taste.
 
-use crate::model::time::{Span, Timestamp};
+use crate::model::{
+    time::{Span, Timestamp},
+    verdict::Severity,
+};
 use std::fmt::Write;
 
 /// How a report is to look.
@@ -14,6 +17,8 @@ pub struct Style {
     pub width: usize,
     /// Whether the summary tells everything.
     pub verbose: bool,
+    /// From which severity on a finding fails a test case; `None` where nothing does.
+    pub fail_from: Option<Severity>,
 }
 
 impl Default for Style {
@@ -23,6 +28,7 @@ impl Default for Style {
             color: false,
             width: 80,
             verbose: false,
+            fail_from: Some(Severity::Fork),
         }
     }
 }

@@ -184,6 +184,15 @@ impl<'a> Summary<'a> {
                     let by = length(*ahead);
                     format!("the clock is {by} {side} of {other}; corrected")
                 }
+                ClockOffset::Left { ahead, of } => {
+                    let mut other = String::new();
+                    escape_name_to(of, &mut other);
+                    let by = length(*ahead);
+                    format!(
+                        "the clock is {by} ahead of that of {other}, by the connections that both \
+                         show; left as it is: --clock-offset takes it off"
+                    )
+                }
             };
             Some(format!("{}: {said}", file(input)))
         });
@@ -1100,7 +1109,7 @@ pub(super) const LONG: usize = 64;
 
 /// Oddities that mean something was there and could not be read, and that no count of an input
 /// tells.
-const UNREAD: [Kind; 15] = [
+const UNREAD: [Kind; 16] = [
     Kind::BadBlock,
     Kind::UnknownInterface,
     Kind::BadEntry,
@@ -1116,6 +1125,7 @@ const UNREAD: [Kind; 15] = [
     Kind::UndecodableBody,
     Kind::DecompressionLimit,
     Kind::BodyLimit,
+    Kind::HistoryLimit,
 ];
 
 /// Inputs told of one thing without `-v`.
@@ -1154,6 +1164,7 @@ mod tests {
         color: false,
         width: 80,
         verbose: true,
+        fail_from: None,
     };
 
     #[test]

@@ -23,7 +23,8 @@ pub(super) struct Connection<S> {
     a: SocketAddr,
     b: SocketAddr,
     flows: [Flow; 2],
-    sink: Option<S>,
+    /// Apart, for a flood of SYNs has none.
+    sink: Option<Box<S>>,
     first: Seen,
     last: Seen,
     /// A SYN of this connection was seen.
@@ -51,6 +52,8 @@ pub(super) struct Around<'a> {
     pub(super) limits: &'a Limits,
     pub(super) anomalies: &'a mut Anomalies,
     pub(super) holes: &'a mut BTreeMap<InputId, Holes>,
+    /// Out-of-order bytes that a direction may hold.
+    pub(super) room: usize,
 }
 
 impl<S: Sink> Connection<S> {
@@ -104,12 +107,18 @@ impl<S: Sink> Connection<S> {
     }
 
     pub(super) fn open(&mut self, sink: S) {
-        self.sink = Some(sink);
+        self.sink = Some(Box::new(sink));
     }
 
     /// Whether bytes of it were seen.
     pub(super) fn has_carried(&self) -> bool {
         self.is_opened() && self.flows.iter().any(Flow::has_data)
+    }
+
+    /// Memory of the bytes that wait for others.
+    pub(super) fn held_bytes(&self) -> usize {
+        let [a, b] = &self.flows;
+        a.held_bytes().saturating_add(b.held_bytes())
     }
 
     /// Time of the last packet.
@@ -137,12 +146,14 @@ impl<S: Sink> Connection<S> {
             limits,
             anomalies,
             holes,
+            room,
         } = around;
-        let mut out = self.sink.as_mut().map(|sink| Out {
+        let mut out = self.sink.as_deref_mut().map(|sink| Out {
             sink,
             limits,
             anomalies,
             holes,
+            room,
         });
         let Some(sinking) = &mut out else {
             self.last = seen;
@@ -215,12 +226,13 @@ impl<S: Sink> Connection<S> {
     /// Ends the connection: what still waits is handed over, what is missing is declared. Gives
     /// back the sink, when there is one.
     pub(super) fn finish(mut self, around: &mut Around<'_>) -> Option<S> {
-        let mut sink = self.sink?;
+        let mut sink = *self.sink?;
         let mut out = Out {
             sink: &mut sink,
             limits: around.limits,
             anomalies: around.anomalies,
             holes: around.holes,
+            room: around.room,
         };
         if !self.syn {
             let (a, b) = (self.a, self.b);

@@ -93,6 +93,8 @@ pub(super) struct Out<'a, S> {
     pub(super) limits: &'a Limits,
     pub(super) anomalies: &'a mut Anomalies,
     pub(super) holes: &'a mut BTreeMap<InputId, Holes>,
+    /// Out-of-order bytes that a direction may hold.
+    pub(super) room: usize,
 }
 
 /// A FIN that waits for the bytes before it.
@@ -194,6 +196,11 @@ impl Flow {
     /// Whether nothing but where it starts is known of this flow.
     pub(super) const fn is_untouched(&self) -> bool {
         self.known <= self.origin && self.end == u64::MAX
+    }
+
+    /// Memory of the bytes that wait for others.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.waiting.as_ref().map_or(0, |waiting| waiting.cost)
     }
 
     /// Whether data was seen, handed over or not.
@@ -412,7 +419,7 @@ impl Flow {
         while self
             .waiting
             .as_ref()
-            .is_some_and(|waiting| waiting.cost > out.limits.out_of_order)
+            .is_some_and(|waiting| waiting.cost > out.room)
         {
             if self.committed {
                 let offset = self.offset(self.next);

@@ -42,6 +42,7 @@
 )]
 #![cfg_attr(test, allow(clippy::indexing_slicing, reason = "tests may panic"))]
 
+mod clocks;
 mod connection;
 mod flow;
 mod numbers;
@@ -54,6 +55,7 @@ mod oracle;
 #[cfg(test)]
 mod rules;
 
+pub use clocks::HandshakeClocks;
 pub use numbers::StreamNumbers;
 pub use segment::{parse, refuses};
 pub use table::Table;

@@ -928,6 +928,35 @@ fn t25_out_of_order_bytes_are_bounded() {
 }
 
 #[test]
+fn t25_out_of_order_bytes_of_all_connections_are_bounded() {
+    let mut wire = Wire::with(Limits {
+        all_out_of_order: 80_000,
+        ..Limits::default()
+    });
+    let text = "x".repeat(1000);
+    for port in 0..100 {
+        wire.ports[0] = port;
+        wire.handshake();
+        for index in 0..5 {
+            wire.send(A, ACK, 1 + index * 1000, 0, &text);
+        }
+        let held = wire.table.as_ref().map_or(0, |table| table.held);
+        assert!(held <= 80_000, "{held} bytes are held");
+    }
+    assert!(wire.count(Kind::OutOfOrderLimit) > 50);
+    // Who holds little still may.
+    wire.ports[0] = 200;
+    wire.handshake();
+    wire.send(A, ACK, 4, 0, "def");
+    wire.send(A, ACK, 0, 0, "abcd");
+    wire.finish();
+    assert!(wire.done.iter().all(|told| told.len() > 1));
+    let last = wire.done.last().expect("the last connection");
+    assert!(!last.iter().any(|line| line.contains("hole")), "{last:?}");
+    assert!(wire.table.is_none());
+}
+
+#[test]
 fn t4_a_start_in_the_middle_waits_for_earlier_bytes() {
     let mut wire = Wire::new();
     wire.send(A, ACK, 3, 100, "def");

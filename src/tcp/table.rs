@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     anomaly::{Anomalies, Kind},
-    limits::Limits,
+    limits::{Limits, OUT_OF_ORDER_SHARE},
     model::{
         packet::{Segment, TcpFlags},
         place::InputId,
@@ -36,6 +36,8 @@ pub struct Table<S> {
     begun: u64,
     previous: Timestamp,
     holes: BTreeMap<InputId, Holes>,
+    /// Out-of-order bytes that its connections hold.
+    pub(super) held: usize,
 }
 
 /// A place in the table, linked into the queue of its [`Stage`].
@@ -79,6 +81,7 @@ impl<S: Sink> Table<S> {
             begun: 0,
             previous: Timestamp::from_nanos(i64::MIN),
             holes: BTreeMap::new(),
+            held: 0,
         }
     }
 
@@ -149,6 +152,7 @@ impl<S: Sink> Table<S> {
                 limits: &self.limits,
                 anomalies,
                 holes: &mut self.holes,
+                room: self.limits.out_of_order,
             };
             if let Some(sink) = connection.finish(&mut around) {
                 done(sink);
@@ -219,12 +223,16 @@ impl<S: Sink> Table<S> {
         if opens && !connection.is_opened() {
             connection.open(open(&connection.opening()));
         }
+        let free = self.limits.all_out_of_order.saturating_sub(self.held);
         let around = Around {
             limits: &self.limits,
             anomalies,
             holes: &mut self.holes,
+            room: self.limits.out_of_order.min(free / OUT_OF_ORDER_SHARE),
         };
+        let others = self.held.saturating_sub(connection.held_bytes());
         let taken = connection.push(segment, payload, around);
+        self.held = others.saturating_add(connection.held_bytes());
         let before = *stage;
         let after = match taken {
             Taken::Closed => Stage::Over,
@@ -303,10 +311,12 @@ impl<S: Sink> Table<S> {
         };
         self.index.remove(&place.pair);
         self.free.push(slot);
+        self.held = self.held.saturating_sub(connection.held_bytes());
         let mut around = Around {
             limits: &self.limits,
             anomalies,
             holes: &mut self.holes,
+            room: self.limits.out_of_order,
         };
         if let Some(sink) = connection.finish(&mut around) {
             done(sink);

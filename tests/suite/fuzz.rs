@@ -20,7 +20,7 @@ use checks::CHECKS;
 use forkscope::{
     anomaly::Kind,
     limits::Limits,
-    model::{analysis::Analysis, place::InputId},
+    model::{analysis::Analysis, place::InputId, verdict::Verdict},
     pipeline::{Options, Progress, run},
 };
 use hostile::HOSTILE;
@@ -274,6 +274,28 @@ fn bodies_held_by_many_connections_have_a_cap_together() {
         assert_eq!(noted(&analysis, Kind::BodyLimit), 3, "{name}");
         assert_eq!(analysis.exchanges.len(), 3, "{name}");
     }
+}
+
+#[test]
+fn a_history_too_long_to_be_searched_is_told() {
+    let name = "old_cursor_replays_all";
+    let analysis = under(name, 40, |_| {});
+    assert_eq!(noted(&analysis, Kind::HistoryLimit), 0);
+    let judged = |analysis: &Analysis| {
+        let rows = analysis.resumes.iter();
+        rows.filter(|row| row.verdict != Verdict::Indeterminate)
+            .count()
+    };
+    assert_eq!(judged(&analysis), 39);
+    let worn = under(name, 40, |limits| limits.history_looks = 400);
+    let told = noted(&worn, Kind::HistoryLimit) as usize;
+    assert!(told > 20 && told < 39, "{told} were too long");
+    assert_eq!(judged(&worn), 39 - told);
+    let rows = worn.resumes.iter();
+    assert_eq!(
+        rows.filter(|row| row.reason.contains("too long")).count(),
+        told
+    );
 }
 
 #[test]

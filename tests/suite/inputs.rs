@@ -508,6 +508,47 @@ fn a_skew_that_is_found_is_said_and_put_right() {
     }
 }
 
+/// The same connections by two clocks: their bytes count once, and the difference is told.
+#[test]
+fn a_skew_between_taps_of_the_same_connections_is_said() {
+    for (ahead, late, of) in [
+        (40, "taps/b.pcap", "a.pcap"),
+        (-40, "a.pcap", "taps/b.pcap"),
+    ] {
+        let folder = taps(ahead);
+        let run = |extra: &[&str]| {
+            let output = forkscope(folder.path())
+                .args(["audit", "a.pcap", "taps/b.pcap", "-o", "out"])
+                .args(extra)
+                .output()
+                .unwrap();
+            let report = fs::read(folder.path().join("out/report.json")).unwrap();
+            let report: serde_json::Value = serde_json::from_slice(&report).unwrap();
+            (plain(stdout(&output)), report)
+        };
+        let (text, report) = run(&[]);
+        let said = format!("Clocks {late}: the clock is 40.000 s ahead of that of {of}, by the");
+        assert!(text.contains(&said), "{text}");
+        let inputs = report["inputs"].as_array().unwrap();
+        let index = usize::from(ahead > 0);
+        assert!(inputs[index]["clock_offset_ms"].is_null());
+        assert_eq!(inputs[index]["clock_offset_from"], "handshakes");
+        assert_eq!(inputs[index]["clock_ahead_ms"], 40000.0);
+        assert_eq!(inputs[index]["clock_ahead_of"], of);
+        assert!(inputs[1 - index]["clock_ahead_ms"].is_null());
+        // What it advises takes it away.
+        let (text, report) = run(&["--clock-offset", &format!("{late}=-40s")]);
+        assert!(!text.contains("ahead of that"), "{text}");
+        assert_eq!(report["inputs"][index]["clock_offset_from"], "given");
+    }
+    let folder = taps(0);
+    let output = forkscope(folder.path())
+        .args(["audit", "a.pcap", "taps/b.pcap"])
+        .output()
+        .unwrap();
+    assert!(!stdout(&output).contains("Clocks"), "{}", stdout(&output));
+}
+
 /// What is given counts instead of what could be learnt, be it wrong.
 #[test]
 fn a_given_offset_is_not_corrected() {

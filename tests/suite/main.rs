@@ -56,3 +56,9 @@ mod cli;
 
 // Pages and reports that are generated from the code, held against the committed ones.
 mod docs;
+
+// What is written for other tools, held against their schemas and grammars.
+mod formats;
+
+// The recipes of docs/recipes.md, run.
+mod recipes;

@@ -81,6 +81,8 @@ pub struct Decision {
     pub scheme: IdScheme,
     /// The incarnation of the cursor.
     pub incarnation: u32,
+    /// Not judged: the history is longer than it may be searched.
+    pub worn: bool,
 }
 
 /// Ids named in a row at most.
@@ -131,6 +133,7 @@ impl<'a> Bench<'a> {
             foreign_cursor: false,
             scheme: self.ledger.standing(cursor).scheme,
             incarnation: self.latest,
+            worn: false,
         }
     }
 
@@ -232,7 +235,10 @@ impl<'a> Bench<'a> {
         };
         let worn = |bench: &Self| {
             let reason = "the history of the session is too long to be searched again and again";
-            bench.decision(Verdict::Indeterminate, Confidence::Low, reason, cursor)
+            Decision {
+                worn: true,
+                ..bench.decision(Verdict::Indeterminate, Confidence::Low, reason, cursor)
+            }
         };
         if self.ledger.is_worn() {
             return worn(self);

@@ -1,6 +1,6 @@
 //! `events.csv` and the rows of the `events` command.
 
-use super::{Column, ExchangeRow, Table, column, frame, input};
+use super::{Column, ExchangeRow, Table, column, frame, input, words};
 use crate::{
     model::{
         analysis::{self, Analysis},
@@ -58,7 +58,8 @@ impl Table for Events {
             "session_id",
             Text,
             "The session, where it belongs to one.",
-            |_, r| { r.session_id.map(Value::Text).into() }
+            |_, r| { r.session_id.map(Value::Text).into() },
+            otel = ["mcp.session.id"]
         ),
         column!(
             "incarnation",
@@ -85,14 +86,23 @@ impl Table for Events {
             "exchange",
             Number,
             "The exchange's number in the run, from 1.",
-            |_, r| { r.exchange_index.saturating_add(1).into() }
+            |_, r| { r.exchange_index.saturating_add(1).into() },
+            always = true
         ),
-        column!("client", Endpoint, "The client.", |_, r| {
-            r.exchange.client.as_ref().into()
-        }),
-        column!("server", Endpoint, "The server.", |_, r| {
-            r.exchange.server.as_ref().into()
-        }),
+        column!(
+            "client",
+            Endpoint,
+            "The client.",
+            |_, r| { r.exchange.client.as_ref().into() },
+            otel = ["client.address", "client.port"]
+        ),
+        column!(
+            "server",
+            Endpoint,
+            "The server.",
+            |_, r| { r.exchange.server.as_ref().into() },
+            otel = ["server.address", "server.port"]
+        ),
         column!(
             "method",
             Text,
@@ -100,7 +110,8 @@ impl Table for Events {
             |_, r| {
                 let request = r.exchange.request.as_ref();
                 request.map(|request| Value::Text(&request.method)).into()
-            }
+            },
+            otel = ["http.request.method"]
         ),
         column!(
             "request_time",
@@ -114,23 +125,33 @@ impl Table for Events {
                     .into()
             }
         ),
-        column!("last_event_id", Text, "The cursor asked with.", |_, r| {
-            let request = r.exchange.request.as_ref();
-            request
-                .and_then(|request| request.last_event_id.as_deref())
-                .map(Value::Text)
-                .into()
-        }),
+        column!(
+            "last_event_id",
+            Text,
+            "The cursor asked with.",
+            |_, r| {
+                let request = r.exchange.request.as_ref();
+                request
+                    .and_then(|request| request.last_event_id.as_deref())
+                    .map(Value::Text)
+                    .into()
+            },
+            otel = ["http.request.header.last-event-id"]
+        ),
         column!(
             "index",
             Number,
             "The event's number in the response, from 1.",
-            |_, r| { r.index.saturating_add(1).into() }
+            |_, r| { r.index.saturating_add(1).into() },
+            always = true
         ),
-        column!("time", Time, "When its last byte came.", |_, r| r
-            .row
-            .time
-            .into()),
+        column!(
+            "time",
+            Time,
+            "When its last byte came.",
+            |_, r| r.row.time.into(),
+            always = true
+        ),
         column!(
             "event_id",
             Text,
@@ -151,9 +172,14 @@ impl Table for Events {
                 .map(|retry| Span::from_millis(i64::from(retry)))
                 .into()
         }),
-        column!("data_bytes", Number, "Bytes of its data.", |_, r| {
-            r.row.data_bytes.into()
-        }),
+        column!(
+            "data_bytes",
+            Number,
+            "Bytes of its data.",
+            |_, r| { r.row.data_bytes.into() },
+            unit = "bytes",
+            always = true
+        ),
         column!(
             "data_hash",
             Hash,
@@ -171,17 +197,24 @@ impl Table for Events {
             Word,
             "What its data is: `request`, `response`, `error`, `notification`, `ping`, `none`, or \
              `redacted` where a sanitizer removed it.",
-            |_, r| Value::Word(r.row.message.name())
+            |_, r| Value::Word(r.row.message.name()),
+            words = words::messages,
+            always = true
         ),
         column!(
             "jsonrpc_id",
             Text,
             "The JSON-RPC id as JSON text.",
-            |_, r| { r.text(r.row.rpc_id) }
+            |_, r| { r.text(r.row.rpc_id) },
+            otel = ["jsonrpc.request.id"]
         ),
-        column!("jsonrpc_method", Text, "The JSON-RPC method.", |_, r| {
-            r.text(r.row.method)
-        }),
+        column!(
+            "jsonrpc_method",
+            Text,
+            "The JSON-RPC method.",
+            |_, r| { r.text(r.row.method) },
+            otel = ["mcp.method.name"]
+        ),
         column!(
             "progress_token",
             Text,

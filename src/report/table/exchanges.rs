@@ -1,6 +1,6 @@
 //! The rows of the `exchanges` command.
 
-use super::{Column, Table, column, frame, input};
+use super::{Column, Table, column, frame, input, words};
 use crate::{
     model::{
         analysis::{Analysis, SessionRow},
@@ -79,13 +79,15 @@ impl Table for Exchanges {
             "exchange",
             Number,
             "Its number in the run, from 1.",
-            |_, r| { r.index.saturating_add(1).into() }
+            |_, r| { r.index.saturating_add(1).into() },
+            always = true
         ),
         column!(
             "session_id",
             Text,
             "The session it belongs to.",
-            |analysis, r| { r.session_id(analysis).map(Value::Text).into() }
+            |analysis, r| { r.session_id(analysis).map(Value::Text).into() },
+            otel = ["mcp.session.id"]
         ),
         column!(
             "vantage",
@@ -96,46 +98,80 @@ impl Table for Exchanges {
                 _ => Value::Unknown,
             }
         ),
-        column!("client", Endpoint, "The client.", |_, r| r
-            .row
-            .client
-            .as_ref()
-            .into()),
-        column!("server", Endpoint, "The server.", |_, r| r
-            .row
-            .server
-            .as_ref()
-            .into()),
-        column!("http_version", Word, "`HTTP/1.1` and the like.", |_, r| {
-            let name = r.row.version.name();
-            (!name.is_empty()).then_some(Value::Word(name)).into()
-        }),
-        column!("method", Text, "The method.", |_, r| {
-            r.request()
-                .map(|request| Value::Text(&request.method))
-                .into()
-        }),
-        column!("target", Text, "The target, as sent.", |_, r| {
-            r.request()
-                .map(|request| Value::Text(&request.target))
-                .into()
-        }),
-        column!("status", Number, "The status.", |_, r| {
-            r.response().map(|response| response.status).into()
-        }),
+        column!(
+            "client",
+            Endpoint,
+            "The client.",
+            |_, r| r.row.client.as_ref().into(),
+            otel = ["client.address", "client.port"]
+        ),
+        column!(
+            "server",
+            Endpoint,
+            "The server.",
+            |_, r| r.row.server.as_ref().into(),
+            otel = ["server.address", "server.port"]
+        ),
+        column!(
+            "http_version",
+            Word,
+            "`HTTP/1.1` and the like.",
+            |_, r| {
+                let name = r.row.version.name();
+                (!name.is_empty()).then_some(Value::Word(name)).into()
+            },
+            otel = ["network.protocol.name", "network.protocol.version"],
+            words = words::http_versions
+        ),
+        column!(
+            "method",
+            Text,
+            "The method.",
+            |_, r| {
+                r.request()
+                    .map(|request| Value::Text(&request.method))
+                    .into()
+            },
+            otel = ["http.request.method"]
+        ),
+        column!(
+            "target",
+            Text,
+            "The target, as sent.",
+            |_, r| {
+                r.request()
+                    .map(|request| Value::Text(&request.target))
+                    .into()
+            },
+            otel = ["url.path", "url.query"]
+        ),
+        column!(
+            "status",
+            Number,
+            "The status.",
+            |_, r| { r.response().map(|response| response.status).into() },
+            otel = ["http.response.status_code"]
+        ),
         column!(
             "protocol_version",
             Text,
             "The MCP revision: of the request's header, else of its body, else negotiated.",
-            |analysis, r| r.protocol_version(analysis).map(Value::Text).into()
+            |analysis, r| r.protocol_version(analysis).map(Value::Text).into(),
+            otel = ["mcp.protocol.version"]
         ),
-        column!("last_event_id", Text, "Last-Event-ID, as sent.", |_, r| {
-            let request = r.request();
-            request
-                .and_then(|request| request.last_event_id.as_deref())
-                .map(Value::Text)
-                .into()
-        }),
+        column!(
+            "last_event_id",
+            Text,
+            "Last-Event-ID, as sent.",
+            |_, r| {
+                let request = r.request();
+                request
+                    .and_then(|request| request.last_event_id.as_deref())
+                    .map(Value::Text)
+                    .into()
+            },
+            otel = ["http.request.header.last-event-id"]
+        ),
         column!(
             "content_type",
             Text,
@@ -146,7 +182,8 @@ impl Table for Exchanges {
                     .and_then(|response| response.content_type.as_deref())
                     .map(Value::Text)
                     .into()
-            }
+            },
+            otel = ["http.response.header.content-type"]
         ),
         column!("request_time", Time, "The request's first byte.", |_, r| {
             r.request().map(|request| request.time).into()
@@ -172,37 +209,46 @@ impl Table for Exchanges {
             Word,
             "What ended it: `stream-end`, `server-fin`, `client-fin`, `server-rst`, `client-rst`, \
              `goaway`, `stream-reset`, `silent`, `capture-end` or `unknown`.",
-            |_, r| Value::Word(r.row.end.cause.name())
+            |_, r| Value::Word(r.row.end.cause.name()),
+            words = words::causes
         ),
         column!(
             "request_bytes",
             Number,
             "Bytes of the request's body.",
-            |_, r| { r.request().map(|request| request.body_bytes).into() }
+            |_, r| { r.request().map(|request| request.body_bytes).into() },
+            unit = "bytes",
+            otel = ["http.request.body.size"]
         ),
         column!(
             "response_bytes",
             Number,
             "Bytes of the response's body.",
-            |_, r| { r.response().map(|response| response.body_bytes).into() }
+            |_, r| { r.response().map(|response| response.body_bytes).into() },
+            unit = "bytes",
+            otel = ["http.response.body.size"]
         ),
         column!(
             "jsonrpc_id",
             Text,
             "The JSON-RPC id of the request's body as JSON text; those of a batch joined by `;`.",
-            |_, r| members(r.messages(), |message| message.id.as_deref())
+            |_, r| members(r.messages(), |message| message.id.as_deref()),
+            otel = ["jsonrpc.request.id"]
         ),
         column!(
             "jsonrpc_method",
             Text,
             "The JSON-RPC method of the request's body; those of a batch joined by `;`.",
-            |_, r| members(r.messages(), |message| message.method.as_deref())
+            |_, r| members(r.messages(), |message| message.method.as_deref()),
+            otel = ["mcp.method.name"]
         ),
         column!(
             "holes",
             Number,
             "Places where bytes are missing from the capture.",
-            |_, r| { r.row.holes.len().into() }
+            |_, r| { r.row.holes.len().into() },
+            unit = "holes",
+            always = true
         ),
         column!(
             "input",

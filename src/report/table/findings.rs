@@ -1,6 +1,6 @@
 //! `findings.csv`.
 
-use super::{Column, Table, column, filter, frame, input};
+use super::{Column, Table, column, filter, frame, input, words};
 use crate::{
     model::analysis::{Analysis, Finding},
     report::value::Value,
@@ -16,28 +16,45 @@ impl Table for Findings {
     const ABOUT: &'static str = "A row for each finding, in order of time; `forkscope explain CODE` says what it means. What \
          a row of resumes shows together, such as a reconnect storm, is one row.";
     const COLUMNS: &'static [Column<Self>] = &[
-        column!("code", Word, "Its code.", |_, r| Value::Word(r.code)),
+        column!(
+            "code",
+            Word,
+            "Its code.",
+            |_, r| Value::Word(r.code),
+            words = words::codes,
+            always = true
+        ),
         column!(
             "severity",
             Word,
             "How bad it is here: `fork`, `loss`, `warning` or `info`.",
-            |_, r| Value::Word(r.severity.name())
+            |_, r| Value::Word(r.severity.name()),
+            words = words::severities,
+            always = true
         ),
         column!(
             "confidence",
             Word,
             "How sure it is: `high`, `medium` or `low`.",
-            |_, r| Value::Word(r.confidence.name())
+            |_, r| Value::Word(r.confidence.name()),
+            words = words::confidences,
+            always = true
         ),
         column!(
             "evidence",
             Text,
             "The kind of evidence, in a word or two.",
-            |_, r| { Value::Text(&r.evidence) }
+            |_, r| { Value::Text(&r.evidence) },
+            always = true
         ),
-        column!("session_id", Text, "The session.", |_, r| {
-            Value::Text(&r.session_id)
-        }),
+        column!(
+            "session_id",
+            Text,
+            "The session.",
+            |_, r| { Value::Text(&r.session_id) },
+            otel = ["mcp.session.id"],
+            always = true
+        ),
         column!(
             "incarnation",
             Number,
@@ -50,18 +67,28 @@ impl Table for Findings {
             "The resume's number in the session, where it is on one.",
             |_, r| r.resume.into()
         ),
-        column!("time", Time, "When.", |_, r| r.time.into()),
-        column!("detail", Text, "What was seen, in a line.", |_, r| {
-            Value::Text(&r.detail)
-        }),
-        column!("client", Endpoint, "The client.", |_, r| r
-            .client
-            .as_ref()
-            .into()),
-        column!("server", Endpoint, "The server.", |_, r| r
-            .server
-            .as_ref()
-            .into()),
+        column!("time", Time, "When.", |_, r| r.time.into(), always = true),
+        column!(
+            "detail",
+            Text,
+            "What was seen, in a line.",
+            |_, r| { Value::Text(&r.detail) },
+            always = true
+        ),
+        column!(
+            "client",
+            Endpoint,
+            "The client.",
+            |_, r| r.client.as_ref().into(),
+            otel = ["client.address", "client.port"]
+        ),
+        column!(
+            "server",
+            Endpoint,
+            "The server.",
+            |_, r| r.server.as_ref().into(),
+            otel = ["server.address", "server.port"]
+        ),
         column!(
             "input",
             File,

@@ -20,7 +20,8 @@ impl Table for Inputs {
             "input",
             File,
             "Its name; `-` for standard input.",
-            |_, r| { Value::File(&r.name) }
+            |_, r| { Value::File(&r.name) },
+            always = true
         ),
         column!(
             "format",
@@ -35,16 +36,24 @@ impl Table for Inputs {
             "link_types",
             List,
             "The link types of its interfaces.",
-            |_, r| { Value::Names(&r.link_types) }
+            |_, r| { Value::Names(&r.link_types) },
+            always = true
         ),
-        column!("packets", Number, "Packets, or HAR entries.", |_, r| r
-            .packets
-            .into()),
+        column!(
+            "packets",
+            Number,
+            "Packets, or HAR entries.",
+            |_, r| r.packets.into(),
+            unit = "packets",
+            always = true
+        ),
         column!(
             "bytes",
             Number,
             "Bytes of packet data captured, or of HAR text.",
-            |_, r| r.bytes.into()
+            |_, r| r.bytes.into(),
+            unit = "bytes",
+            always = true
         ),
         column!("first_time", Time, "Its first packet or entry.", |_, r| {
             r.first_time.into()
@@ -52,60 +61,101 @@ impl Table for Inputs {
         column!("last_time", Time, "Its last packet or entry.", |_, r| {
             r.last_time.into()
         }),
-        column!("tcp_connections", Number, "TCP connections.", |_, r| {
-            r.tcp_connections.into()
-        }),
-        column!("http_exchanges", Number, "HTTP exchanges.", |_, r| {
-            r.http_exchanges.into()
-        }),
-        column!("sse_events", Number, "Events of event streams.", |_, r| {
-            r.sse_events.into()
-        }),
+        column!(
+            "tcp_connections",
+            Number,
+            "TCP connections.",
+            |_, r| { r.tcp_connections.into() },
+            unit = "connections",
+            always = true
+        ),
+        column!(
+            "http_exchanges",
+            Number,
+            "HTTP exchanges.",
+            |_, r| { r.http_exchanges.into() },
+            unit = "exchanges",
+            always = true
+        ),
+        column!(
+            "sse_events",
+            Number,
+            "Events of event streams.",
+            |_, r| { r.sse_events.into() },
+            unit = "events",
+            always = true
+        ),
         column!(
             "sessions",
             Number,
             "Sessions under judgement; one that spans inputs counts in each.",
-            |_, r| { r.sessions.into() }
+            |_, r| { r.sessions.into() },
+            unit = "sessions",
+            always = true
         ),
-        column!("resumes", Number, "Resumes.", |_, r| r.resumes.into()),
+        column!(
+            "resumes",
+            Number,
+            "Resumes.",
+            |_, r| r.resumes.into(),
+            unit = "resumes",
+            always = true
+        ),
         column!(
             "sessionless",
             Number,
             "MCP exchanges without a session.",
-            |_, r| r.sessionless.into()
+            |_, r| r.sessionless.into(),
+            unit = "exchanges",
+            always = true
         ),
         column!(
             "legacy_sessions",
             Number,
             "Sessions of the 2024-11-05 transport, which are not judged.",
-            |_, r| r.legacy_sessions.into()
+            |_, r| r.legacy_sessions.into(),
+            unit = "sessions",
+            always = true
         ),
         column!(
             "refused_ids",
             Number,
             "Session ids that were only ever refused.",
-            |_, r| r.refused_ids.into()
+            |_, r| r.refused_ids.into(),
+            unit = "ids",
+            always = true
         ),
         column!(
             "tls_opaque",
             Number,
             "TLS connections that could not be read.",
-            |_, r| r.tls_opaque.into()
+            |_, r| r.tls_opaque.into(),
+            unit = "connections",
+            always = true
         ),
         column!(
             "holes",
             Number,
             "Places where bytes of a TCP stream are missing.",
-            |_, r| r.holes.into()
+            |_, r| r.holes.into(),
+            unit = "holes",
+            always = true
         ),
-        column!("hole_bytes", Number, "Bytes missing there.", |_, r| {
-            r.hole_bytes.into()
-        }),
+        column!(
+            "hole_bytes",
+            Number,
+            "Bytes missing there.",
+            |_, r| { r.hole_bytes.into() },
+            unit = "bytes",
+            always = true
+        ),
         column!(
             "truncated_packets",
             Number,
             "Packets cut by the snapshot length.",
-            |_, r| r.truncated_packets.into()
+            |_, r| r.truncated_packets.into(),
+            unit = "packets",
+            always = true
         ),
         column!(
             "damaged",

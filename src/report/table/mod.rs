@@ -11,6 +11,7 @@ mod servers;
 mod sessions;
 mod shares;
 mod timers;
+mod words;
 
 pub use events::{EventRow, Events};
 pub use exchanges::{ExchangeRow, Exchanges};
@@ -49,21 +50,63 @@ pub struct Column<T: Table> {
     pub kind: Kind,
     /// What it means, in a sentence.
     pub about: &'static str,
+    /// What a number counts or measures; empty for a number that names something, and for text.
+    pub unit: &'static str,
+    /// The attributes of OpenTelemetry's semantic conventions that hold the same, if any.
+    pub otel: &'static [&'static str],
+    /// Whether every row has it.
+    pub always: bool,
+    /// The words that it may have; none where they are not from a closed list.
+    pub words: fn() -> Vec<&'static str>,
     /// Its value in a row.
     pub value: for<'a> fn(&'a Analysis, T::Row<'a>) -> Value<'a>,
 }
 
 macro_rules! column {
-    ($name:literal, $kind:ident, $about:expr, $value:expr $(,)?) => {
+    (
+        $name:expr, $kind:ident, $about:expr, $value:expr
+        $(, unit = $unit:literal)?
+        $(, otel = [$($otel:literal),+])?
+        $(, words = $words:expr)?
+        $(, always = $always:literal)?
+        $(,)?
+    ) => {
         $crate::report::table::Column {
             name: $name,
             kind: $crate::report::value::Kind::$kind,
             about: $about,
+            unit: concat!($($unit)?),
+            otel: &[$($($otel),+)?],
+            words: column!(@words $($words)?),
+            always: column!(@flag $($always)?),
             value: $value,
         }
     };
+    (@words) => {
+        Vec::new
+    };
+    (@words $words:expr) => {
+        $words
+    };
+    (@flag) => {
+        false
+    };
+    (@flag $flag:literal) => {
+        $flag
+    };
 }
 use column;
+
+impl<T: Table> Column<T> {
+    /// What its values count or measure; empty where they do neither.
+    #[must_use]
+    pub const fn unit(&self) -> &'static str {
+        match self.kind {
+            Kind::Millis => "ms",
+            _ => self.unit,
+        }
+    }
+}
 
 /// The input's name.
 fn input(analysis: &Analysis, place: Place) -> Value<'_> {
@@ -108,11 +151,36 @@ mod tests {
             assert!(names.insert(name), "{name} twice in {}", T::NAME);
             assert!(column.about.ends_with('.'), "{name}: {}", column.about);
             assert_eq!(name.ends_with("_ms"), column.kind == Kind::Millis, "{name}");
+            let counts = matches!(column.kind, Kind::Number | Kind::Decimal);
+            assert!(counts || column.unit.is_empty(), "{name} is no number");
+            assert!(
+                column.kind != Kind::Decimal || !column.unit.is_empty(),
+                "{name}"
+            );
+            assert_eq!(
+                name.ends_with("bytes"),
+                column.unit() == "bytes",
+                "{name}: {}",
+                column.unit()
+            );
+            for attribute in column.otel {
+                let known = |c: char| c.is_ascii_lowercase() || "._-".contains(c);
+                assert!(
+                    attribute.contains('.') && attribute.chars().all(known),
+                    "{name}: {attribute}"
+                );
+            }
+            let words = (column.words)();
+            assert!(
+                words.is_empty() || matches!(column.kind, Kind::Word | Kind::List),
+                "{name}"
+            );
         }
         for row in T::rows(&analysis) {
             rows += 1;
             for column in T::COLUMNS {
                 let kind = (column.value)(&analysis, row).kind();
+                assert!(kind.is_some() || !column.always, "{}", column.name);
                 assert!(
                     kind.is_none_or(|kind| kind == column.kind),
                     "{}: {kind:?} is no {:?}",

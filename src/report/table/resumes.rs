@@ -1,6 +1,6 @@
 //! `resumes.csv`.
 
-use super::{Column, Table, column, frame, input};
+use super::{Column, Table, column, frame, input, words};
 use crate::{
     model::analysis::{Analysis, Resume},
     report::value::Value,
@@ -16,14 +16,20 @@ impl Table for Resumes {
     const ABOUT: &'static str =
         "A row for each resume (a GET with a Last-Event-ID), in order of time.";
     const COLUMNS: &'static [Column<Self>] = &[
-        column!("session_id", Text, "The session id asked for.", |_, r| {
-            Value::Text(&r.session_id)
-        }),
+        column!(
+            "session_id",
+            Text,
+            "The session id asked for.",
+            |_, r| { Value::Text(&r.session_id) },
+            otel = ["mcp.session.id"],
+            always = true
+        ),
         column!(
             "incarnation",
             Number,
             "The life of the session id that the cursor belongs to, from 1.",
-            |_, r| r.incarnation.into()
+            |_, r| r.incarnation.into(),
+            always = true
         ),
         column!(
             "incarnation_after",
@@ -35,38 +41,48 @@ impl Table for Resumes {
             "resume",
             Number,
             "Its number in the session, from 1.",
-            |_, r| { r.resume.into() }
+            |_, r| { r.resume.into() },
+            always = true
         ),
         column!(
             "verdict",
             Word,
             "`continued`, `empty`, `replayed`, `lossy`, `ignored`, `forked`, `rejected`, `failed` \
              or `indeterminate`.",
-            |_, r| Value::Word(r.verdict.name())
+            |_, r| Value::Word(r.verdict.name()),
+            words = words::verdicts,
+            always = true
         ),
         column!(
             "confidence",
             Word,
             "How sure the verdict is: `high`, `medium` or `low`.",
-            |_, r| Value::Word(r.confidence.name())
+            |_, r| Value::Word(r.confidence.name()),
+            words = words::confidences,
+            always = true
         ),
         column!(
             "reason",
             Text,
             "Why it is not sure, or what decided.",
-            |_, r| Value::Text(&r.reason)
+            |_, r| Value::Text(&r.reason),
+            always = true
         ),
         column!(
             "findings",
             List,
             "Codes of the findings on it, worst first.",
-            |_, r| { Value::Words(&r.findings) }
+            |_, r| { Value::Words(&r.findings) },
+            words = words::codes,
+            always = true
         ),
         column!(
             "last_event_id",
             Text,
             "The cursor: Last-Event-ID as sent.",
-            |_, r| { Value::Text(&r.last_event_id) }
+            |_, r| { Value::Text(&r.last_event_id) },
+            otel = ["http.request.header.last-event-id"],
+            always = true
         ),
         column!(
             "first_event_id",
@@ -78,96 +94,129 @@ impl Table for Resumes {
             "id_scheme",
             Word,
             "How the stream's ids are ordered: `dense`, `sparse`, `time`, `observed` or `none`.",
-            |_, r| Value::Word(r.id_scheme.name())
+            |_, r| Value::Word(r.id_scheme.name()),
+            words = words::schemes,
+            always = true
         ),
         column!(
             "events_before",
             Number,
             "Events delivered on the stream before.",
-            |_, r| r.events_before.into()
+            |_, r| r.events_before.into(),
+            unit = "events",
+            always = true
         ),
         column!(
             "events_after",
             Number,
             "Events that came on this resume.",
-            |_, r| { r.events_after.into() }
+            |_, r| { r.events_after.into() },
+            unit = "events",
+            always = true
         ),
         column!(
             "events_redelivered",
             Number,
             "Of those, how many came again with the same payload.",
-            |_, r| r.events_redelivered.into()
+            |_, r| r.events_redelivered.into(),
+            unit = "events",
+            always = true
         ),
         column!(
             "ids_skipped",
             Number,
             "Ids that nobody delivered between the cursor and the answer; empty where the scheme \
              cannot tell.",
-            |_, r| r.ids_skipped.into()
+            |_, r| r.ids_skipped.into(),
+            unit = "ids"
         ),
         column!(
             "events_dropped_by_dedup",
             Number,
             "New events under ids that were delivered before: a client that removes duplicates \
              throws them away.",
-            |_, r| r.events_dropped_by_dedup.into()
+            |_, r| r.events_dropped_by_dedup.into(),
+            unit = "events",
+            always = true
         ),
         column!(
             "pending_requests",
             Number,
             "Requests of the session without an answer when the stream was cut.",
-            |_, r| r.requests.pending.into()
+            |_, r| r.requests.pending.into(),
+            unit = "requests",
+            always = true
         ),
         column!(
             "answered_requests",
             Number,
             "Of those, answered later.",
-            |_, r| { r.requests.answered.into() }
+            |_, r| { r.requests.answered.into() },
+            unit = "requests",
+            always = true
         ),
         column!(
             "dropped_requests",
             Number,
             "Of those, answered under an id that a client which removes duplicates throws away.",
-            |_, r| r.requests.dropped.into()
+            |_, r| r.requests.dropped.into(),
+            unit = "requests",
+            always = true
         ),
         column!(
             "lost_requests",
             Number,
             "Of those, never answered though the client stayed.",
-            |_, r| r.requests.lost.into()
+            |_, r| r.requests.lost.into(),
+            unit = "requests",
+            always = true
         ),
         column!(
             "differing_requests",
             Number,
             "Of those, answered twice, differently.",
-            |_, r| r.requests.differing.into()
+            |_, r| r.requests.differing.into(),
+            unit = "requests",
+            always = true
         ),
         column!(
             "cancelled_requests",
             Number,
             "Of those, cancelled by the client.",
-            |_, r| r.requests.cancelled.into()
+            |_, r| r.requests.cancelled.into(),
+            unit = "requests",
+            always = true
         ),
         column!(
             "still_pending_requests",
             Number,
             "Of those, perhaps answered where the capture does not show it.",
-            |_, r| r.requests.still_pending.into()
+            |_, r| r.requests.still_pending.into(),
+            unit = "requests",
+            always = true
         ),
         column!(
             "progress_tokens_left",
             Number,
             "Progress tokens of pending requests that were left hanging.",
-            |_, r| r.progress_tokens_left.into()
+            |_, r| r.progress_tokens_left.into(),
+            unit = "tokens",
+            always = true
         ),
-        column!("client", Endpoint, "The client.", |_, r| r
-            .client
-            .as_ref()
-            .into()),
-        column!("server", Endpoint, "The server.", |_, r| r
-            .server
-            .as_ref()
-            .into()),
+        column!(
+            "client",
+            Endpoint,
+            "The client.",
+            |_, r| r.client.as_ref().into(),
+            otel = ["client.address", "client.port"]
+        ),
+        column!(
+            "server",
+            Endpoint,
+            "The server.",
+            |_, r| r.server.as_ref().into(),
+            otel = ["server.address", "server.port"]
+        ),
         column!(
             "backend_before",
             Text,
@@ -184,22 +233,30 @@ impl Table for Resumes {
             "protocol_version",
             Text,
             "The protocol revision.",
-            |_, r| { r.protocol_version.as_deref().map(Value::Text).into() }
+            |_, r| { r.protocol_version.as_deref().map(Value::Text).into() },
+            otel = ["mcp.protocol.version"]
         ),
-        column!("method", Text, "The HTTP method.", |_, r| Value::Text(
-            &r.method
-        )),
+        column!(
+            "method",
+            Text,
+            "The HTTP method.",
+            |_, r| Value::Text(&r.method),
+            otel = ["http.request.method"],
+            always = true
+        ),
         column!(
             "status",
             Number,
             "The HTTP status of the answer.",
-            |_, r| { r.status.into() }
+            |_, r| { r.status.into() },
+            otel = ["http.response.status_code"]
         ),
         column!(
             "response_session_id",
             Text,
             "The session id on the answer, where it has one.",
-            |_, r| r.response_session_id.as_deref().map(Value::Text).into()
+            |_, r| r.response_session_id.as_deref().map(Value::Text).into(),
+            otel = ["http.response.header.mcp-session-id"]
         ),
         column!(
             "last_event_time",
@@ -221,11 +278,16 @@ impl Table for Resumes {
             |_, r| r
                 .disconnect_cause
                 .map(|cause| Value::Word(cause.name()))
-                .into()
+                .into(),
+            words = words::causes
         ),
-        column!("resume_time", Time, "When the resume was sent.", |_, r| {
-            r.resume_time.into()
-        }),
+        column!(
+            "resume_time",
+            Time,
+            "When the resume was sent.",
+            |_, r| { r.resume_time.into() },
+            always = true
+        ),
         column!(
             "first_event_time",
             Time,

@@ -1,6 +1,6 @@
 //! `segments.csv`.
 
-use super::{Column, Table, column, frame, input};
+use super::{Column, Table, column, frame, input, words};
 use crate::{
     model::{
         analysis::{self, Analysis},
@@ -37,9 +37,14 @@ impl Table for Segments {
                                  stream of a session, in order of opening. Streams of the \
                                  2024-11-05 transport are listed too, without an incarnation.";
     const COLUMNS: &'static [Column<Self>] = &[
-        column!("session_id", Text, "The session id.", |_, r| {
-            Value::Text(&r.row.session_id)
-        }),
+        column!(
+            "session_id",
+            Text,
+            "The session id.",
+            |_, r| { Value::Text(&r.row.session_id) },
+            otel = ["mcp.session.id"],
+            always = true
+        ),
         column!(
             "incarnation",
             Number,
@@ -50,20 +55,30 @@ impl Table for Segments {
             "stream",
             Number,
             "The stream's number in the session, from 1.",
-            |_, r| { r.row.stream.into() }
+            |_, r| { r.row.stream.into() },
+            always = true
         ),
         column!(
             "segment",
             Number,
             "The segment's number in the stream, from 1.",
-            |_, r| { r.row.segment.into() }
+            |_, r| { r.row.segment.into() },
+            always = true
         ),
-        column!("client", Endpoint, "The client.", |_, r| {
-            r.exchange.client.as_ref().into()
-        }),
-        column!("server", Endpoint, "The server.", |_, r| {
-            r.exchange.server.as_ref().into()
-        }),
+        column!(
+            "client",
+            Endpoint,
+            "The client.",
+            |_, r| { r.exchange.client.as_ref().into() },
+            otel = ["client.address", "client.port"]
+        ),
+        column!(
+            "server",
+            Endpoint,
+            "The server.",
+            |_, r| { r.exchange.server.as_ref().into() },
+            otel = ["server.address", "server.port"]
+        ),
         column!(
             "backend",
             Text,
@@ -76,20 +91,36 @@ impl Table for Segments {
                     .into()
             }
         ),
-        column!("method", Text, "The HTTP method.", |_, r| {
-            let request = r.exchange.request.as_ref();
-            request.map(|request| Value::Text(&request.method)).into()
-        }),
-        column!("status", Number, "The HTTP status.", |_, r| {
-            r.exchange
-                .response
-                .as_ref()
-                .map(|response| response.status)
-                .into()
-        }),
-        column!("last_event_id", Text, "The cursor asked with.", |_, r| {
-            r.row.last_event_id.as_deref().map(Value::Text).into()
-        }),
+        column!(
+            "method",
+            Text,
+            "The HTTP method.",
+            |_, r| {
+                let request = r.exchange.request.as_ref();
+                request.map(|request| Value::Text(&request.method)).into()
+            },
+            otel = ["http.request.method"]
+        ),
+        column!(
+            "status",
+            Number,
+            "The HTTP status.",
+            |_, r| {
+                r.exchange
+                    .response
+                    .as_ref()
+                    .map(|response| response.status)
+                    .into()
+            },
+            otel = ["http.response.status_code"]
+        ),
+        column!(
+            "last_event_id",
+            Text,
+            "The cursor asked with.",
+            |_, r| { r.row.last_event_id.as_deref().map(Value::Text).into() },
+            otel = ["http.request.header.last-event-id"]
+        ),
         column!("open_time", Time, "When it was asked for.", |_, r| {
             r.exchange.time().into()
         }),
@@ -114,13 +145,18 @@ impl Table for Segments {
             Word,
             "What ended it: `stream-end`, `server-fin`, `client-fin`, `server-rst`, `client-rst`, \
              `goaway`, `stream-reset`, `silent`, `capture-end` or `unknown`.",
-            |_, r| Value::Word(r.row.end_cause.name())
+            |_, r| Value::Word(r.row.end_cause.name()),
+            words = words::causes,
+            always = true
         ),
-        column!("events", Number, "Its events.", |_, r| r
-            .exchange
-            .events
-            .len()
-            .into()),
+        column!(
+            "events",
+            Number,
+            "Its events.",
+            |_, r| r.exchange.events.len().into(),
+            unit = "events",
+            always = true
+        ),
         column!(
             "first_event_id",
             Text,
@@ -149,19 +185,25 @@ impl Table for Segments {
                     .as_ref()
                     .map(|response| response.body_bytes)
                     .into()
-            }
+            },
+            unit = "bytes",
+            otel = ["http.response.body.size"]
         ),
         column!(
             "partial_event_bytes",
             Number,
             "Bytes of an event that the end cut off.",
-            |_, r| r.exchange.partial_event_bytes.into()
+            |_, r| r.exchange.partial_event_bytes.into(),
+            unit = "bytes",
+            always = true
         ),
         column!(
             "holes",
             Number,
             "Places where bytes are missing from the capture.",
-            |_, r| { r.exchange.holes.len().into() }
+            |_, r| { r.exchange.holes.len().into() },
+            unit = "holes",
+            always = true
         ),
         column!(
             "input",

@@ -15,11 +15,13 @@ pub struct Servers;
 
 macro_rules! verdict {
     ($name:literal, $verdict:ident) => {
-        column!($name, Number, "Of those, with this verdict.", |_, r| r
-            .verdicts
-            .get(Verdict::$verdict.index())
-            .copied()
-            .into())
+        column!(
+            $name,
+            Number,
+            "Of those, with this verdict.",
+            |_, r| r.verdicts.get(Verdict::$verdict.index()).copied().into(),
+            unit = "resumes"
+        )
     };
 }
 
@@ -29,16 +31,30 @@ impl Table for Servers {
     const ABOUT: &'static str = "A row for each server that sessions under judgement were with, as their clients see \
                                  it: behind a balancer that is the balancer.";
     const COLUMNS: &'static [Column<Self>] = &[
-        column!("server", Endpoint, "The server.", |_, r| (&r.server).into()),
+        column!(
+            "server",
+            Endpoint,
+            "The server.",
+            |_, r| (&r.server).into(),
+            otel = ["server.address", "server.port"],
+            always = true
+        ),
         column!(
             "sessions",
             Number,
             "Sessions under judgement with an exchange with it.",
-            |_, r| r.sessions.into()
+            |_, r| r.sessions.into(),
+            unit = "sessions",
+            always = true
         ),
-        column!("resumes", Number, "Resumes that asked it.", |_, r| {
-            r.verdicts.iter().sum::<u32>().into()
-        }),
+        column!(
+            "resumes",
+            Number,
+            "Resumes that asked it.",
+            |_, r| { r.verdicts.iter().sum::<u32>().into() },
+            unit = "resumes",
+            always = true
+        ),
         verdict!("continued", Continued),
         verdict!("empty", Empty),
         verdict!("replayed", Replayed),
@@ -52,19 +68,22 @@ impl Table for Servers {
             "fork_share",
             Decimal,
             "The share of forks, from 0 to 1, among resumes that were decided: neither failed nor indeterminate.",
-            |_, r| r.fork_share.map(|share| Value::Decimal(share.share)).into()
+            |_, r| r.fork_share.map(|share| Value::Decimal(share.share)).into(),
+            unit = "1"
         ),
         column!(
             "fork_share_low",
             Decimal,
             "Lower end of its 95 % Wilson interval.",
-            |_, r| r.fork_share.map(|share| Value::Decimal(share.low)).into()
+            |_, r| r.fork_share.map(|share| Value::Decimal(share.low)).into(),
+            unit = "1"
         ),
         column!(
             "fork_share_high",
             Decimal,
             "Upper end of its 95 % Wilson interval.",
-            |_, r| r.fork_share.map(|share| Value::Decimal(share.high)).into()
+            |_, r| r.fork_share.map(|share| Value::Decimal(share.high)).into(),
+            unit = "1"
         ),
         column!(
             "threshold_ms",
@@ -89,13 +108,15 @@ impl Table for Servers {
             "threshold_misfits",
             Number,
             "How many are on the wrong side.",
-            |_, r| r.threshold.map(|threshold| threshold.misfits).into()
+            |_, r| r.threshold.map(|threshold| threshold.misfits).into(),
+            unit = "observations"
         ),
         column!(
             "gap_loss_correlation",
             Decimal,
             "Spearman's rank correlation of gap with events lost, from -1 to 1.",
-            |_, r| r.gap_loss_correlation.map(Value::Decimal).into()
+            |_, r| r.gap_loss_correlation.map(Value::Decimal).into(),
+            unit = "1"
         ),
     ];
 

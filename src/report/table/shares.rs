@@ -1,6 +1,6 @@
 //! `shares.csv`.
 
-use super::{Column, Table, column};
+use super::{Column, Table, column, words};
 use crate::{
     model::analysis::{Analysis, Share, ShareBy},
     report::value::Value,
@@ -17,12 +17,21 @@ impl Table for Shares {
                                  that answered, a row a quarter of the gaps. Resumes that failed or could not be \
                                  decided are not counted.";
     const COLUMNS: &'static [Column<Self>] = &[
-        column!("server", Endpoint, "The server.", |_, r| (&r.server).into()),
+        column!(
+            "server",
+            Endpoint,
+            "The server.",
+            |_, r| (&r.server).into(),
+            otel = ["server.address", "server.port"],
+            always = true
+        ),
         column!(
             "by",
             Word,
             "What the resumes have in common: `cause`, `backend` or `gap`.",
-            |_, r| Value::Word(r.by.name())
+            |_, r| Value::Word(r.by.name()),
+            words = words::groupings,
+            always = true
         ),
         column!(
             "value",
@@ -33,28 +42,48 @@ impl Table for Shares {
                 ShareBy::Cause(cause) => Value::Text(cause.name()),
                 ShareBy::Backend(backend) => Value::Text(backend),
                 ShareBy::Gap(from, to) => Value::Spans(*from, *to),
-            }
+            },
+            always = true
         ),
-        column!("resumes", Number, "How many there are.", |_, r| r
-            .resumes
-            .into()),
-        column!("forked", Number, "How many of them forked.", |_, r| r
-            .forked
-            .into()),
-        column!("share", Decimal, "Their share, from 0 to 1.", |_, r| {
-            Value::Decimal(r.proportion.share)
-        }),
+        column!(
+            "resumes",
+            Number,
+            "How many there are.",
+            |_, r| r.resumes.into(),
+            unit = "resumes",
+            always = true
+        ),
+        column!(
+            "forked",
+            Number,
+            "How many of them forked.",
+            |_, r| r.forked.into(),
+            unit = "resumes",
+            always = true
+        ),
+        column!(
+            "share",
+            Decimal,
+            "Their share, from 0 to 1.",
+            |_, r| { Value::Decimal(r.proportion.share) },
+            unit = "1",
+            always = true
+        ),
         column!(
             "share_low",
             Decimal,
             "Lower end of the share's 95 % Wilson interval.",
-            |_, r| Value::Decimal(r.proportion.low)
+            |_, r| Value::Decimal(r.proportion.low),
+            unit = "1",
+            always = true
         ),
         column!(
             "share_high",
             Decimal,
             "Upper end of the share's 95 % Wilson interval.",
-            |_, r| Value::Decimal(r.proportion.high)
+            |_, r| Value::Decimal(r.proportion.high),
+            unit = "1",
+            always = true
         ),
     ];
 
