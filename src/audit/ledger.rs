@@ -337,7 +337,8 @@ impl<'a> Ledger<'a> {
         self.looks.set(looks);
     }
 
-    /// Whether resumes were held against as many deliveries as they may be ([`Limits::history_looks`](crate::limits::Limits::history_looks)).
+    /// Whether resumes were held against as many deliveries as they may be
+    /// ([`Limits::history_looks`](crate::limits::Limits::history_looks)).
     #[must_use]
     pub const fn is_worn(&self) -> bool {
         self.looks.get() > self.looks_allowed

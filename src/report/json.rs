@@ -298,7 +298,7 @@ impl Serialize for InputObject<'_> {
             None => (None, None),
             Some(ClockOffset::Given(_)) => (Some("given"), None),
             Some(ClockOffset::Learnt { ahead, of }) => (Some("exchanges"), Some((ahead, of))),
-            Some(ClockOffset::Left { ahead, of }) => (Some("handshakes"), Some((ahead, of))),
+            Some(ClockOffset::Left { ahead, of }) => (None, Some((ahead, of))),
         };
         map.serialize_entry("clock_offset_ms", &offset)?;
         map.serialize_entry("clock_offset_from", &from)?;

@@ -59,6 +59,7 @@ pub fn report(keys: Keys) -> String {
             "clock_offset_from",
             one_of_words(&["given", "exchanges"], true),
         ),
+        ("clock_ahead_ms", maybe("number")),
         ("clock_ahead_of", maybe("string")),
     ]);
     let nest = || {

@@ -220,6 +220,28 @@ fn changed_captures_break_no_audit() {
     assert!(bad.is_empty(), "\n{bad}");
 }
 
+/// `fixtures/broke`: what a changed capture broke once. Their names say what is odd about them.
+#[test]
+fn what_broke_something_once_is_audited() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/broke");
+    let mut files: Vec<PathBuf> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    files.sort();
+    assert!(!files.is_empty());
+    let mut bad = String::new();
+    for file in files {
+        let bytes = fs::read(&file).unwrap();
+        for (name, check) in CHECKS {
+            if catch_unwind(|| check(&bytes)).is_err() {
+                let _ = writeln!(bad, "{name}: {}", file.display());
+            }
+        }
+    }
+    assert!(bad.is_empty(), "\n{bad}");
+}
+
 #[test]
 fn hostile_captures_are_audited() {
     let mut bad = String::new();

@@ -532,7 +532,7 @@ fn a_skew_between_taps_of_the_same_connections_is_said() {
         let inputs = report["inputs"].as_array().unwrap();
         let index = usize::from(ahead > 0);
         assert!(inputs[index]["clock_offset_ms"].is_null());
-        assert_eq!(inputs[index]["clock_offset_from"], "handshakes");
+        assert!(inputs[index]["clock_offset_from"].is_null());
         assert_eq!(inputs[index]["clock_ahead_ms"], 40000.0);
         assert_eq!(inputs[index]["clock_ahead_of"], of);
         assert!(inputs[1 - index]["clock_ahead_ms"].is_null());

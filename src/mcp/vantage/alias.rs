@@ -312,7 +312,10 @@ impl<'a> Room<'a> {
         let from = exchange
             .time()
             .plus(Span::from_nanos(-FORWARDED_WITHIN.nanos()));
-        let to = answered(exchange).unwrap_or(exchange.time()).plus(HELD);
+        // Packets may stand in a capture with an answer long before what it answers.
+        let time = exchange.time();
+        let to = answered(exchange).map_or(time, |answered| answered.max(time));
+        let to = to.plus(HELD);
         front
             .iter()
             .filter_map(|server| torn.get(server))
