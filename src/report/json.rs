@@ -13,6 +13,7 @@ use crate::{
     anomaly::Example,
     model::{
         analysis::{Analysis, ClockOffset, Finding, Input, Resume, SessionRow},
+        time::Span,
         verdict::Verdict,
     },
 };
@@ -144,13 +145,14 @@ impl<'a> Whole<'a> {
 
 /// Finds the session that something belongs to. A session id with an incarnation is nearly
 /// always enough; two services may use one id, and then the exchange or the server tells.
-struct Homes<'a> {
+pub(super) struct Homes<'a> {
     analysis: &'a Analysis,
     by_name: HashMap<(&'a str, u32), Vec<usize>, foldhash::fast::RandomState>,
 }
 
 impl<'a> Homes<'a> {
-    fn new(analysis: &'a Analysis) -> Self {
+    /// Knows every session by its name.
+    pub(super) fn new(analysis: &'a Analysis) -> Self {
         let mut by_name = HashMap::<_, Vec<usize>, foldhash::fast::RandomState>::default();
         for (index, session) in analysis.sessions.iter().enumerate() {
             let name = (&*session.session_id, session.incarnation);
@@ -159,7 +161,13 @@ impl<'a> Homes<'a> {
         Self { analysis, by_name }
     }
 
-    fn of_exchange(&self, exchange: u32, session_id: &str, incarnation: u32) -> Option<usize> {
+    /// The session of an exchange that names it so.
+    pub(super) fn of_exchange(
+        &self,
+        exchange: u32,
+        session_id: &str,
+        incarnation: u32,
+    ) -> Option<usize> {
         let service = || {
             let place = self.analysis.session_of.get(exchange as usize)?.as_ref()?;
             let session = self.analysis.sessions.get(place.session? as usize)?;
@@ -170,7 +178,8 @@ impl<'a> Homes<'a> {
         })
     }
 
-    fn of_finding(&self, finding: &Finding) -> Option<usize> {
+    /// The session that a finding is on.
+    pub(super) fn of_finding(&self, finding: &Finding) -> Option<usize> {
         self.pick(&finding.session_id, finding.incarnation, |session| {
             session.server == finding.server
         })
@@ -284,8 +293,7 @@ impl Serialize for InputObject<'_> {
         let input = self.0.row;
         map.serialize_entry("copy_of", &input.copy_of)?;
         let clock = input.clock.as_ref();
-        let added = |clock: &ClockOffset| clock.added().map(|span| span.millis_f64());
-        let offset = clock.and_then(added);
+        let offset = clock.and_then(ClockOffset::added).map(Span::millis_f64);
         let (from, ahead) = match clock {
             None => (None, None),
             Some(ClockOffset::Given(_)) => (Some("given"), None),

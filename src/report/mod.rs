@@ -17,6 +17,7 @@ mod csv;
 pub mod docs;
 pub mod escape;
 mod har;
+mod html;
 mod json;
 mod junit;
 mod overview;
@@ -70,6 +71,7 @@ pub static FOLDER: &[Report] = &[
     table_report::<Servers>("servers.csv"),
     table_report::<Inputs>("inputs.csv"),
     JSON,
+    HTML,
 ];
 
 /// Every event, a row each: for a folder of reports only when asked for.
@@ -132,6 +134,15 @@ const JSON: Report = Report {
             segments, resumes and findings, incidents, timers, shares and servers, and the oddities \
             of the capture.",
     write: json::write,
+};
+
+const HTML: Report = Report {
+    name: "page",
+    file: "report.html",
+    about: "The one to look at: what forked, when, why, what it cost and where the proof is. One file that needs \
+            no network: totals, what the capture could not show, a timeline of the sessions, plots, and the \
+            tables to sort and filter.",
+    write: html::write,
 };
 
 const fn table_report<T: Table>(file: &'static str) -> Report {

@@ -4,12 +4,38 @@ use super::escape::escape;
 use crate::model::verdict::Severity;
 use std::fmt::Write;
 
-/// Text that grows line by line, at most so many columns wide.
+/// Text that grows piece by piece, and lays itself out in lines at most so many columns wide.
 #[derive(Debug)]
 pub struct Page {
-    text: String,
+    pieces: Vec<Piece>,
     width: usize,
     color: bool,
+}
+
+/// A piece of a page before it is laid out: what it is, not where it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Piece {
+    /// Space between pieces.
+    Gap,
+    /// A line that is not broken.
+    Line(String, Look),
+    /// Prose without an indent, in a look.
+    Loud(String, Look),
+    /// A label and what stands beside it; without a label it goes on with the one before.
+    Field {
+        label: String,
+        text: String,
+        indent: usize,
+    },
+    /// A mark, empty for a paragraph, and text hanging beside it.
+    Hang {
+        mark: String,
+        text: String,
+        indent: usize,
+        look: Look,
+    },
+    /// A line of code.
+    Code(String),
 }
 
 impl Page {
@@ -18,17 +44,30 @@ impl Page {
     #[must_use]
     pub fn new(width: usize, color: bool) -> Self {
         Self {
-            text: String::new(),
+            pieces: Vec::new(),
             width: width.clamp(40, 100),
             color,
         }
     }
 
-    /// What is on it.
+    /// What is on it, laid out.
     #[must_use]
     pub fn into_text(self) -> String {
+        let mut out = Layout {
+            text: String::new(),
+            width: self.width,
+            color: self.color,
+        };
+        for piece in &self.pieces {
+            out.piece(piece);
+        }
         // They have held together what should not be broken.
-        self.text.replace('\u{a0}', " ")
+        out.text.replace('\u{a0}', " ")
+    }
+
+    /// What is on it, for another medium to lay out.
+    pub(super) fn into_pieces(self) -> Vec<Piece> {
+        self.pieces
     }
 
     /// Columns of a line.
@@ -39,16 +78,12 @@ impl Page {
 
     /// An empty line, but never two, and none at the top.
     pub fn gap(&mut self) {
-        if !self.text.is_empty() && !self.text.ends_with("\n\n") {
-            self.text.push('\n');
-        }
+        self.pieces.push(Piece::Gap);
     }
 
     /// A line in `look`, as long as it is.
     pub fn line(&mut self, text: &str, look: Look) {
-        let painted = self.paint(text, look);
-        self.text.push_str(&painted);
-        self.text.push('\n');
+        self.pieces.push(Piece::Line(text.to_owned(), look));
     }
 
     /// Prose, each line after `indent` spaces.
@@ -58,40 +93,26 @@ impl Page {
 
     /// Prose in `look`.
     pub fn loud(&mut self, text: &str, look: Look) {
-        for line in wrap(text, self.width) {
-            self.line(&line, look);
-        }
+        self.pieces.push(Piece::Loud(text.to_owned(), look));
     }
 
     /// `label` after `indent` spaces, and the text beside it in a column of its own.
     pub fn field(&mut self, label: &str, text: &str, indent: usize) {
-        let label = format!("{label:<LABEL$}");
-        self.hang(&label, text, indent, Look::Dim);
+        self.pieces.push(Piece::Field {
+            label: label.to_owned(),
+            text: text.to_owned(),
+            indent,
+        });
     }
 
     /// `mark` after `indent` spaces, and `text` hanging beside it.
     pub fn hang(&mut self, mark: &str, text: &str, indent: usize, look: Look) {
-        let hang = indent + mark.chars().count();
-        let lines = wrap(text, self.width.saturating_sub(hang));
-        for (number, line) in lines.iter().enumerate() {
-            if number == 0 {
-                let mark = self.paint(mark, look);
-                let _ = writeln!(self.text, "{:indent$}{mark}{line}", "");
-            } else {
-                let _ = writeln!(self.text, "{:hang$}{line}", "");
-            }
-        }
-    }
-
-    /// `text` with the escape sequences of `look`, when there are colours.
-    #[must_use]
-    pub fn paint(&self, text: &str, look: Look) -> String {
-        let style = look.style();
-        if self.color && !text.is_empty() && look != Look::Plain {
-            format!("{style}{text}{style:#}")
-        } else {
-            text.to_owned()
-        }
+        self.pieces.push(Piece::Hang {
+            mark: mark.to_owned(),
+            text: text.to_owned(),
+            indent,
+            look,
+        });
     }
 
     /// Markdown: headings in bold, paragraphs and lists broken, code as it is. Links, emphasis
@@ -106,7 +127,7 @@ impl Page {
                 code = !code;
                 self.gap();
             } else if code {
-                let _ = writeln!(self.text, "    {}", escape(line).trim_end());
+                self.pieces.push(Piece::Code(escape(line).into_owned()));
             } else if bare.is_empty() {
                 block.flush(self);
                 self.gap();
@@ -129,6 +150,71 @@ impl Page {
             }
         }
         block.flush(self);
+    }
+}
+
+/// Pieces in lines.
+struct Layout {
+    text: String,
+    width: usize,
+    color: bool,
+}
+
+impl Layout {
+    fn piece(&mut self, piece: &Piece) {
+        match piece {
+            Piece::Gap if self.text.is_empty() || self.text.ends_with("\n\n") => {}
+            Piece::Gap => self.text.push('\n'),
+            Piece::Line(text, look) => self.line(text, *look),
+            Piece::Loud(text, look) => {
+                for line in wrap(text, self.width) {
+                    self.line(&line, *look);
+                }
+            }
+            Piece::Field {
+                label,
+                text,
+                indent,
+            } => self.hang(&format!("{label:<LABEL$}"), text, *indent, Look::Dim),
+            Piece::Hang {
+                mark,
+                text,
+                indent,
+                look,
+            } => self.hang(mark, text, *indent, *look),
+            Piece::Code(line) => {
+                let _ = writeln!(self.text, "    {}", line.trim_end());
+            }
+        }
+    }
+
+    fn line(&mut self, text: &str, look: Look) {
+        let painted = self.paint(text, look);
+        self.text.push_str(&painted);
+        self.text.push('\n');
+    }
+
+    fn hang(&mut self, mark: &str, text: &str, indent: usize, look: Look) {
+        let hang = indent + mark.chars().count();
+        let lines = wrap(text, self.width.saturating_sub(hang));
+        for (number, line) in lines.iter().enumerate() {
+            if number == 0 {
+                let mark = self.paint(mark, look);
+                let _ = writeln!(self.text, "{:indent$}{mark}{line}", "");
+            } else {
+                let _ = writeln!(self.text, "{:hang$}{line}", "");
+            }
+        }
+    }
+
+    /// `text` with the escape sequences of `look`, when there are colours.
+    fn paint(&self, text: &str, look: Look) -> String {
+        let style = look.style();
+        if self.color && !text.is_empty() && look != Look::Plain {
+            format!("{style}{text}{style:#}")
+        } else {
+            text.to_owned()
+        }
     }
 }
 
@@ -274,9 +360,13 @@ mod tests {
 
     #[test]
     fn paints_only_when_asked() {
-        let plain = Page::new(80, false).paint("x", Look::Heading);
-        let bold = Page::new(80, true).paint("x", Look::Heading);
-        assert_eq!((plain.as_str(), bold.as_str()), ("x", "\x1b[1mx\x1b[0m"));
+        let painted = |color| {
+            let mut page = Page::new(80, color);
+            page.line("x", Look::Heading);
+            page.into_text()
+        };
+        assert_eq!(painted(false), "x\n");
+        assert_eq!(painted(true), "\x1b[1mx\x1b[0m\n");
     }
 
     #[test]

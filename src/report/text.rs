@@ -29,17 +29,14 @@ use std::{
 ///
 /// Those of the writer.
 pub(super) fn write(analysis: &Analysis, style: &Style, out: &mut dyn Write) -> io::Result<()> {
-    let summary = Summary {
-        analysis,
-        style: *style,
-        severities: severities(analysis),
-    };
+    let summary = Summary::new(analysis, style);
     let mut page = Page::new(style.width, style.color);
     summary.write(&mut page);
     out.write_all(page.into_text().as_bytes())
 }
 
-struct Summary<'a> {
+/// The parts of the summary; other formats say the same in their own order.
+pub(super) struct Summary<'a> {
     analysis: &'a Analysis,
     style: Style,
     /// The worst finding on each resume.
@@ -65,6 +62,15 @@ fn severities(analysis: &Analysis) -> Severities<'_> {
 }
 
 impl<'a> Summary<'a> {
+    /// Looks over the findings once.
+    pub(super) fn new(analysis: &'a Analysis, style: &Style) -> Self {
+        Self {
+            analysis,
+            style: *style,
+            severities: severities(analysis),
+        }
+    }
+
     fn write(&self, page: &mut Page) {
         self.write_inputs(page);
         self.write_verdicts(page);
@@ -81,7 +87,8 @@ impl<'a> Summary<'a> {
         self.write_unread(page);
     }
 
-    fn write_inputs(&self, page: &mut Page) {
+    /// What was read, and what was found in it.
+    pub(super) fn write_inputs(&self, page: &mut Page) {
         let inputs = &self.analysis.inputs;
         if inputs.iter().all(|input| input.unreadable.is_some()) {
             return;
@@ -232,7 +239,7 @@ impl<'a> Summary<'a> {
 
     /// What the captures hold and nobody could read: last, so that nobody takes what was found for all
     /// there is.
-    fn write_unread(&self, page: &mut Page) {
+    pub(super) fn write_unread(&self, page: &mut Page) {
         let inputs = self.analysis.inputs.iter();
         let mut files: Vec<(bool, String)> = inputs
             .filter_map(|input| {
@@ -391,6 +398,11 @@ impl<'a> Summary<'a> {
     fn number(&self, verdict: Verdict) -> u64 {
         let resumes = self.analysis.resumes.iter();
         resumes.filter(|resume| resume.verdict == verdict).count() as u64
+    }
+
+    /// The outcome in plain words.
+    pub(super) fn conclude(&self, page: &mut Page) {
+        self.write_conclusion(page, &self.bad_resumes(), &self.loose_findings());
     }
 
     /// The outcome in plain words: also, and above all, when there is nothing to show.
@@ -602,7 +614,7 @@ impl<'a> Summary<'a> {
     }
 
     /// Resumes that something is wrong with, worst first, then in order of time.
-    fn bad_resumes(&self) -> Vec<&'a Resume> {
+    pub(super) fn bad_resumes(&self) -> Vec<&'a Resume> {
         let resumes = self.analysis.resumes.iter();
         let mut bad: Vec<_> = resumes
             .filter(|resume| self.severity(resume) >= Severity::Warning)
@@ -611,7 +623,8 @@ impl<'a> Summary<'a> {
         bad
     }
 
-    fn severity(&self, resume: &Resume) -> Severity {
+    /// The worst of its verdict and of the findings on it.
+    pub(super) fn severity(&self, resume: &Resume) -> Severity {
         let by_verdict = match resume.verdict {
             Verdict::Forked => Severity::Fork,
             Verdict::Lossy | Verdict::Ignored => Severity::Loss,
@@ -665,7 +678,8 @@ impl<'a> Summary<'a> {
         }
     }
 
-    fn write_resume(&self, page: &mut Page, number: usize, resume: &Resume) {
+    /// One resume, whole.
+    pub(super) fn write_resume(&self, page: &mut Page, number: usize, resume: &Resume) {
         const INDENT: usize = 4;
         page.gap();
         let mark = format!("{number:>2}. ");
@@ -902,7 +916,7 @@ impl<'a> Summary<'a> {
 }
 
 /// A verdict in a sentence for someone who does not know the words.
-const fn meaning(verdict: Verdict) -> &'static str {
+pub(super) const fn meaning(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Continued => "The stream went on after the client's cursor.",
         Verdict::Empty => "Nothing came, and nothing was due.",

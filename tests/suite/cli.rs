@@ -153,6 +153,7 @@ fn writes_every_report_with_the_columns_of_the_contract() {
         "findings.csv",
         "incidents.csv",
         "inputs.csv",
+        "report.html",
         "report.json",
         "resumes.csv",
         "segments.csv",

@@ -48,6 +48,9 @@ mod layers;
 // Changed and hostile captures, through the checks that the fuzzers run.
 mod fuzz;
 
+// report.html in a real browser.
+mod browser;
+
 // The binary as people run it: arguments, exit codes, what goes where.
 mod cli;
 
