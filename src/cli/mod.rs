@@ -116,15 +116,25 @@ impl Color {
 
 /// Columns to break text for: `COLUMNS` where it is set, else the terminal's, else 80.
 pub(crate) fn width() -> usize {
-    let asked = std::env::var("COLUMNS").ok();
+    extent("COLUMNS", |(columns, _)| columns.0).unwrap_or(80)
+}
+
+/// Lines of a screen, without that of the prompt: `LINES` where it is set, else the terminal's; else `default`,
+/// as nobody knows where it will be read.
+pub(crate) fn height(default: usize) -> usize {
+    extent("LINES", |(_, rows)| rows.0).map_or(default, |rows| rows.saturating_sub(1))
+}
+
+/// What `variable` says, else the terminal.
+fn extent(
+    variable: &str,
+    of: impl Fn((terminal_size::Width, terminal_size::Height)) -> u16,
+) -> Option<usize> {
+    let asked = std::env::var(variable).ok();
     asked
-        .and_then(|columns| columns.parse().ok())
-        .or_else(|| {
-            let (columns, _) = terminal_size::terminal_size_of(io::stdout())?;
-            Some(usize::from(columns.0))
-        })
-        .filter(|&columns| columns > 0)
-        .unwrap_or(80)
+        .and_then(|number| number.parse().ok())
+        .or_else(|| terminal_size::terminal_size_of(io::stdout()).map(|size| usize::from(of(size))))
+        .filter(|&number| number > 0)
 }
 
 /// How times are written.

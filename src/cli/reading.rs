@@ -1,6 +1,6 @@
 //! What to read and how: the flags that every reading command has.
 
-use super::{Time, complain, progress, values, width};
+use super::{Time, complain, height, progress, values, width};
 use anyhow::Context;
 use clap::Args;
 use forkscope::{
@@ -84,12 +84,14 @@ impl Reading {
 
     /// How reports look, with colours or without.
     pub(crate) fn style(&self, color: bool, verbose: bool) -> Style {
+        let defaults = Style::default();
         Style {
             time: self.time.into(),
             color,
             width: width(),
+            height: height(defaults.height),
             verbose,
-            ..Style::default()
+            ..defaults
         }
     }
 
