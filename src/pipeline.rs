@@ -3,6 +3,7 @@
 mod conclude;
 mod connection;
 mod draft;
+mod evidence;
 mod har;
 mod naming;
 mod packets;
@@ -21,6 +22,7 @@ use crate::{
 };
 use conclude::Harvest;
 use draft::Settings;
+pub use evidence::{EvidenceOptions, Shelf, Written, evidence};
 use har::Har;
 use rayon::prelude::*;
 use std::{

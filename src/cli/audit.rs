@@ -1,14 +1,14 @@
 //! `forkscope audit`: the main job.
 
 use super::{
-    Color, FINE, FOUND, USAGE, complain, folder, output,
+    Color, FINE, FOUND, USAGE, complain, evidence, folder, output,
     reading::{Reading, any_unreadable},
     values,
 };
 use clap::{Args, ValueEnum};
 use forkscope::{
     model::{analysis::Analysis, time::Span, verdict::Severity},
-    pipeline::Options,
+    pipeline::{EvidenceOptions, Options},
     report::{self, Report, Style},
 };
 use std::path::PathBuf;
@@ -35,6 +35,12 @@ pub(crate) struct Audit {
     /// With -o: events.csv too
     #[arg(long, requires = "out")]
     events: bool,
+    /// Write a small capture of what proves it for each finding into DIR, payload as captured
+    ///
+    /// A pcapng with the connections of the finding's session, comments at the packets that decide, and index.csv; a
+    /// HAR for what a HAR shows. The inputs are read again for it, so it does not go with standard input or pipes.
+    #[arg(long, value_name = "DIR")]
+    evidence: Option<PathBuf>,
     /// Cuts of one server no more than DUR apart are one incident (500ms, 2s, 1min; seconds without a unit)
     #[arg(
         long,
@@ -106,7 +112,10 @@ pub(crate) fn run(audit: &Audit, color: Color) -> anyhow::Result<u8> {
         window: audit.window,
         ..audit.reading.options()
     };
-    let analysis = audit.reading.run(&options)?;
+    if audit.evidence.is_some() {
+        audit.reading.expect_readable_again()?;
+    }
+    let mut analysis = audit.reading.run(&options)?;
     let style = Style {
         fail_from: audit.fail_on.severity(),
         ..audit.reading.style(color.wanted(), audit.verbose)
@@ -121,6 +130,14 @@ pub(crate) fn run(audit: &Audit, color: Color) -> anyhow::Result<u8> {
         let reports = report::FOLDER.iter().chain(events);
         if let Err(error) = folder::write(folder, reports, &analysis, &style) {
             // What was found is still told.
+            complain(&format!("{error:#}"));
+            code = USAGE;
+        }
+    }
+    if let Some(folder) = &audit.evidence {
+        let how = EvidenceOptions { payload: true };
+        let quiet = audit.reading.quiet;
+        if let Err(error) = evidence::write(folder, &mut analysis, &options, how, &style, quiet) {
             complain(&format!("{error:#}"));
             code = USAGE;
         }
@@ -176,6 +193,7 @@ const EXAMPLES: &str = "\
 Examples:
   forkscope audit capture.pcapng
   forkscope audit -o reports --events captures/
+  forkscope audit --evidence proof capture.pcapng
   forkscope audit --fail-on loss --require-sessions -q nightly.pcap.zst
   forkscope audit --format csv browser.har > resumes.csv
   forkscope audit --format junit --fail-on loss captures/ > forkscope.xml

@@ -3,6 +3,7 @@
 mod audit;
 mod completions;
 mod events;
+mod evidence;
 mod exchanges;
 mod explain;
 mod folder;

@@ -12,6 +12,7 @@ use forkscope::{
     pipeline::{self, Options},
     report::{Style, escape::escape_name_to},
 };
+use std::path::Path;
 
 /// What to read and how.
 #[derive(Args, Debug)]
@@ -80,6 +81,22 @@ impl Reading {
             limits: self.memory.map_or(defaults.limits, limits),
             ..Options::default()
         }
+    }
+
+    /// Refuses what can be read only once.
+    pub(crate) fn expect_readable_again(&self) -> anyhow::Result<()> {
+        for input in &self.inputs {
+            let path = Path::new(input);
+            let once = input == "-" || path.exists() && !path.is_file() && !path.is_dir();
+            if once {
+                let mut name = String::new();
+                escape_name_to(input, &mut name);
+                anyhow::bail!(
+                    "--evidence reads its inputs again, and {name} can be read only once: save it to a file first"
+                );
+            }
+        }
+        Ok(())
     }
 
     /// How reports look, with colours or without.

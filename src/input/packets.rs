@@ -10,7 +10,7 @@ use super::{
 use crate::{
     anomaly::{Anomalies, Kind},
     model::{
-        packet::{Frame, LinkType},
+        packet::{Frame, Interface, LinkType},
         place::{InputId, Place},
         time::{Span, Timestamp},
     },
@@ -28,6 +28,8 @@ use std::{
 pub struct Batch {
     buffer: Buffer,
     pool: Pool,
+    /// Of the file up to its end.
+    interfaces: Arc<Vec<Interface>>,
 }
 
 impl Batch {
@@ -67,6 +69,14 @@ impl Batch {
     #[must_use]
     pub fn time(&self, index: usize) -> Option<Timestamp> {
         self.buffer.entries.get(index).map(|entry| entry.time)
+    }
+
+    /// The interface of the packet at `index`: its number in the file, over all sections, and what the file says
+    /// of it, unless it has described too many.
+    #[must_use]
+    pub fn interface(&self, index: usize) -> Option<(u16, Option<&Interface>)> {
+        let number = self.buffer.entries.get(index)?.interface;
+        Some((number, self.interfaces.get(usize::from(number))))
     }
 
     #[inline]
@@ -115,6 +125,7 @@ pub struct Reader<'p> {
     /// Wireshark's number of the last packet.
     number: u32,
     links: Vec<LinkType>,
+    interfaces: Arc<Vec<Interface>>,
     totals: Totals,
     damage: Option<Damage>,
     /// Added to all times.
@@ -130,10 +141,11 @@ impl<'p> Reader<'p> {
         suffix: &'static str,
         chunk: usize,
     ) -> Self {
-        let links = match &decoder {
-            Decoder::Pcap(decoder) => vec![decoder.link()],
+        let interfaces = match &decoder {
+            Decoder::Pcap(decoder) => vec![decoder.interface()],
             Decoder::PcapNg(_) => Vec::new(),
         };
+        let links = interfaces.iter().map(|interface| interface.link).collect();
         Self {
             source,
             decoder,
@@ -147,6 +159,7 @@ impl<'p> Reader<'p> {
             done: false,
             number: 0,
             links,
+            interfaces: Arc::new(interfaces),
             totals: Totals::default(),
             damage: None,
             ahead: Span::ZERO,
@@ -209,6 +222,7 @@ impl<'p> Reader<'p> {
                 return Some(Batch {
                     buffer,
                     pool: self.pool.clone(),
+                    interfaces: Arc::clone(&self.interfaces),
                 });
             }
         }
@@ -261,6 +275,7 @@ impl<'p> Reader<'p> {
                         original: record.original,
                         number: self.number,
                         link: record.link,
+                        interface: record.interface,
                     });
                     used += record.len;
                 }
@@ -268,7 +283,11 @@ impl<'p> Reader<'p> {
                     self.number = self.number.saturating_add(u32::from(numbered));
                     used += len;
                 }
-                Step::Interface { len, link } => {
+                Step::Interface { len, described } => {
+                    let link = described.link;
+                    if self.interfaces.len() < INTERFACES {
+                        Arc::make_mut(&mut self.interfaces).push(*described);
+                    }
                     if self.links.len() < LINKS && !self.links.contains(&link) {
                         self.links.push(link);
                     }
@@ -437,7 +456,10 @@ pub(super) enum Step {
     /// A block without a packet of ours; `numbered` when Wireshark counts it as one.
     Skip { len: usize, numbered: bool },
     /// A block that describes an interface.
-    Interface { len: usize, link: LinkType },
+    Interface {
+        len: usize,
+        described: Box<Interface>,
+    },
     /// A block that makes no sense, and can be left out.
     Bad {
         len: usize,
@@ -464,6 +486,8 @@ pub(super) struct Record {
     pub(super) time: Timestamp,
     /// What they begin with.
     pub(super) link: LinkType,
+    /// Which of the interfaces that the file describes it came by.
+    pub(super) interface: u16,
 }
 
 /// The order of bytes in numbers, which files choose.
@@ -564,7 +588,12 @@ struct Entry {
     original: u32,
     number: u32,
     link: LinkType,
+    interface: u16,
 }
+
+/// Interfaces of one file, over all its sections, that are remembered with what is said of them. A host has
+/// some dozens; a file that is pasted together has those of each part.
+const INTERFACES: usize = 1 << 12;
 
 /// Link types listed of one file: more than there are.
 const LINKS: usize = 512;

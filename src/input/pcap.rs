@@ -6,7 +6,10 @@
 //! fail when the first read, as of a pipe, gives less than a header.
 
 use super::packets::{Order, Record, Step};
-use crate::model::{packet::LinkType, time::Timestamp};
+use crate::model::{
+    packet::{Interface, LinkType},
+    time::Timestamp,
+};
 use pcap_parser::{
     LegacyPcapBlock, PcapError,
     nom::{self, IResult, Needed},
@@ -21,6 +24,7 @@ pub(super) struct Decoder {
     unit: i64,
     record_header: usize,
     link: LinkType,
+    snapshot: u32,
     largest: usize,
 }
 
@@ -58,13 +62,20 @@ impl Decoder {
             },
             record_header,
             link: LinkType(u16::try_from(link).ok()?),
+            snapshot: header.snaplen,
             largest: (header.snaplen as usize).max(SNAPSHOT).min(block),
         })
     }
 
-    /// The link type of every packet.
-    pub(super) const fn link(&self) -> LinkType {
-        self.link
+    /// What the header says of the one interface there is.
+    pub(super) const fn interface(&self) -> Interface {
+        Interface {
+            link: self.link,
+            snapshot: self.snapshot,
+            resolution: if self.unit == 1 { 9 } else { 6 },
+            offset: 0,
+            options: Vec::new(),
+        }
     }
 
     /// The packet that `bytes` begin with.
@@ -97,6 +108,7 @@ impl Decoder {
                 i64::from(packet.ts_usec) * self.unit,
             ),
             link: self.link,
+            interface: 0,
         })
     }
 }

@@ -12,7 +12,10 @@
 use super::packets::{Order, Record, Step};
 use crate::{
     anomaly::Kind,
-    model::{packet::LinkType, time::Timestamp},
+    model::{
+        packet::{self, LinkType},
+        time::Timestamp,
+    },
 };
 use pcap_parser::{
     BOM_MAGIC, CB_MAGIC, DCB_MAGIC, EPB_MAGIC, IDB_MAGIC, OptionCode, SHB_MAGIC, SJE_MAGIC,
@@ -29,6 +32,8 @@ pub(super) struct Decoder {
     order: Order,
     /// Of the current section; interface ids index it.
     interfaces: Vec<Interface>,
+    /// Interfaces of the sections so far.
+    described: u16,
     /// Time of the last packet that had one.
     last_time: Timestamp,
     /// The largest block.
@@ -41,6 +46,8 @@ struct Interface {
     /// 0 for no limit.
     snapshot: u32,
     clock: Clock,
+    /// Which one of the file it is, over all sections.
+    number: u16,
 }
 
 impl Decoder {
@@ -49,6 +56,7 @@ impl Decoder {
         Self {
             order: Order::Little,
             interfaces: Vec::new(),
+            described: 0,
             last_time: Timestamp::from_nanos(0),
             largest: block,
         }
@@ -186,6 +194,7 @@ impl Decoder {
         }
         let mut resolution = 6;
         let mut offset = 0;
+        let mut kept = Vec::new();
         // What follows their end is there too.
         let options = parsed.options.iter();
         for option in options.take_while(|option| option.code != OptionCode::EndOfOpt) {
@@ -194,6 +203,13 @@ impl Decoder {
                 (OptionCode::IfTsoffset, Ok(value)) => {
                     offset = self.order.i64(value).unwrap_or(offset);
                 }
+                (code, Ok(value))
+                    if KEPT.contains(&code.0)
+                        && value.len() <= OPTION
+                        && kept.len() < KEPT.len() =>
+                {
+                    kept.push((code.0, value.to_vec()));
+                }
                 _ => {}
             }
         }
@@ -201,8 +217,17 @@ impl Decoder {
             link,
             snapshot: parsed.snaplen,
             clock: Clock::new(resolution, offset),
+            number: self.described,
         });
-        Step::Interface { len, link }
+        self.described = self.described.saturating_add(1);
+        let described = Box::new(packet::Interface {
+            link,
+            snapshot: parsed.snaplen,
+            resolution,
+            offset,
+            options: kept,
+        });
+        Step::Interface { len, described }
     }
 
     /// Enhanced Packet Block (section 4.3).
@@ -281,6 +306,7 @@ impl Decoder {
             original: original.max(captured),
             time,
             link: interface.link,
+            interface: interface.number,
         })
     }
 
@@ -318,6 +344,7 @@ impl Decoder {
             original,
             time: self.last_time,
             link: interface.link,
+            interface: interface.number,
         })
     }
 }
@@ -415,6 +442,14 @@ fn section_order(bytes: &[u8]) -> Option<Order> {
 }
 
 const NANOSECONDS: i128 = 1_000_000_000;
+
+/// Options of an interface that are kept for whoever writes its packets again: name, description, MAC address,
+/// filter, system, length of the check sequence and hardware, whose bytes have no order. The others are numbers
+/// or say nothing of its packets.
+const KEPT: [u16; 7] = [2, 3, 6, 11, 12, 13, 15];
+
+/// The longest option of an interface that is kept.
+const OPTION: usize = 1 << 10;
 
 /// Interfaces of one section that are kept: what the id of the obsolete packet block can name.
 const INTERFACES: usize = 1 << 16;

@@ -92,9 +92,17 @@ pub struct Datagram {
     payload: Vec<u8>,
     /// How many bytes it has after those.
     missing: u32,
+    /// The frames of its input that its bytes came in, in order.
+    frames: Vec<u32>,
 }
 
 impl Datagram {
+    /// The frames of its input that its bytes came in, in the order of the capture.
+    #[must_use]
+    pub fn frames(&self) -> &[u32] {
+        &self.frames
+    }
+
     /// What it carries, past the extension headers that were fragmented with it.
     ///
     /// # Errors
@@ -348,6 +356,8 @@ struct Parts {
     end: Option<u32>,
     /// The fragment seen last.
     last: Place,
+    /// The frames of those with bytes that were new.
+    frames: Vec<u32>,
     cost: usize,
 }
 
@@ -427,6 +437,9 @@ impl Parts {
     fn put(&mut self, at: u32, bytes: &[u8], len: u32) {
         self.have += len;
         self.cost += bytes.len() + PART;
+        if self.frames.last() != Some(&self.last.frame) {
+            self.frames.push(self.last.frame);
+        }
         let bytes = Box::from(bytes);
         self.parts.insert(at, Part { bytes, len });
     }
@@ -458,6 +471,7 @@ impl Parts {
             protocol: self.protocol,
             missing: self.have.saturating_sub(captured),
             payload,
+            frames: self.frames.clone(),
         }
     }
 
@@ -497,7 +511,7 @@ const LARGEST: u32 = 65_535;
 /// Parts of a complete packet that are remembered: a jumbo datagram in the smallest usual packets.
 const FINGERPRINTS: usize = 128;
 /// Memory of a part besides its bytes.
-const PART: usize = size_of::<(u32, Part)>() + 32;
+const PART: usize = size_of::<(u32, Part)>() + 40;
 
 #[cfg(test)]
 #[allow(

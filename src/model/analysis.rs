@@ -44,6 +44,8 @@ pub struct Analysis {
     pub blanks: Vec<Blank>,
     /// What was on the wire and could not be read, by protocol, the most first.
     pub opaque: Vec<Opaque>,
+    /// What was written as evidence; empty when none was asked for.
+    pub evidence: Vec<Exhibit>,
     /// Totals over the run.
     pub totals: Totals,
     /// Oddities of captures and wire.
@@ -346,6 +348,27 @@ pub struct Finding {
     pub server: Option<Endpoint>,
     /// The decisive frame.
     pub place: Place,
+}
+
+/// A packet or HAR entry that a finding rests on, and where it is in the finding's file of evidence (`index.csv`).
+#[derive(Clone, Debug)]
+pub struct Exhibit {
+    /// The number of the finding among those with evidence, from 1, the worst first.
+    pub number: u32,
+    /// Index of the finding in [`Analysis::findings`].
+    pub finding: u32,
+    /// The file; `None` when there is none for this finding, or the input of this packet is not in any.
+    pub file: Option<Arc<str>>,
+    /// What it is for the finding.
+    pub mark: &'static str,
+    /// What is said of it, and stands as a comment at the packet.
+    pub note: String,
+    /// Where it is in the inputs.
+    pub place: Place,
+    /// Its number in the file; `None` when it is not in it.
+    pub new_frame: Option<u32>,
+    /// Wireshark's number of its TCP stream in the file.
+    pub new_tcp_stream: Option<u32>,
 }
 
 /// One incarnation of a session (`sessions.csv`).

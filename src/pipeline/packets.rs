@@ -16,7 +16,7 @@ use crate::{
         analysis::{Opaque, OpaqueProtocol},
         exchange::{Exchange, Window},
         flow::{Endpoint, ServerFacts},
-        packet::{Frame, IpPacket, Segment, Skip, Transport},
+        packet::{Frame, Interface, IpPacket, Segment, Skip, Transport},
         place::InputId,
         time::{Span, Timestamp},
     },
@@ -198,7 +198,7 @@ impl Quic {
 struct Hand {
     pieces: Vec<Piece>,
     /// Segments that came in fragments.
-    assembled: Vec<Box<[u8]>>,
+    assembled: Vec<Assembled>,
     cards: Vec<Vec<Card>>,
 }
 
@@ -211,7 +211,7 @@ impl Hand {
     fn segment(&self, card: &Card) -> Option<(&[u8], &[u8])> {
         let bytes = match self.pieces.get(card.piece as usize) {
             Some(piece) => piece.batch.frame(card.at as usize, piece.input)?.data,
-            None => self.assembled.get(card.at as usize)?,
+            None => &self.assembled.get(card.at as usize)?.bytes,
         };
         let start = card.start as usize;
         bytes
@@ -219,6 +219,13 @@ impl Hand {
             .get(..card.len as usize)?
             .split_at_checked(usize::from(card.header))
     }
+}
+
+/// A segment that was put together of fragments.
+struct Assembled {
+    bytes: Box<[u8]>,
+    /// The frames of its input that they came in.
+    frames: Vec<u32>,
 }
 
 /// A segment and where it is: in a frame of a piece, or one that was put together; and which bytes
@@ -321,6 +328,7 @@ impl Dealer {
                 mut segment,
                 bytes,
                 header,
+                frames,
             } = match opened {
                 Ok(opened) => opened,
                 Err(skip) => {
@@ -336,7 +344,7 @@ impl Dealer {
                 Bytes::OfFrame { start, len } => (number, index, start, len),
                 Bytes::Assembled(bytes) => {
                     let len = bytes.len();
-                    hand.assembled.push(bytes);
+                    hand.assembled.push(Assembled { bytes, frames });
                     (ASSEMBLED, hand.assembled.len() - 1, 0, len)
                 }
             };
@@ -379,6 +387,8 @@ struct Opened {
     bytes: Bytes,
     /// How many of the bytes are its header.
     header: usize,
+    /// The frames that it came in, when that is more than one.
+    frames: Vec<u32>,
 }
 
 /// Where a segment with its header is.
@@ -435,6 +445,7 @@ impl Opener<'_> {
             segment,
             bytes,
             header: whole.len() - payload.len(),
+            frames: Vec::new(),
         })
     }
 
@@ -476,7 +487,9 @@ impl Opener<'_> {
         let datagram = self
             .fragments
             .take(&fragment, time, place, wanted, self.anomalies)?;
-        self.transport(&datagram.open()?, depth, true)
+        let mut opened = self.transport(&datagram.open()?, depth, true)?;
+        opened.frames.extend_from_slice(datagram.frames());
+        Ok(opened)
     }
 
     /// An ICMP error quotes the packet that it is about (RFC 792, RFC 4443), and Wireshark gives a
@@ -536,6 +549,94 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 const ICMP: u8 = 1;
 const ICMPV6: u8 = 58;
+
+/// A frame as it is seen on the way to its segment, for whoever wants the frame and not what it says.
+pub(super) struct Seen<'a> {
+    pub(super) frame: Frame<'a>,
+    /// The number of its interface in the file, and what the file says of it.
+    pub(super) interface: u16,
+    pub(super) described: Option<&'a Interface>,
+    /// The segment in it, or the one that it makes whole, with Wireshark's stream number.
+    pub(super) segment: Option<&'a Segment>,
+    /// How many of its bytes are headers: up to the payload of the segment, or else up to the end of the first IP
+    /// header, as far as that can be told.
+    pub(super) headers: usize,
+    /// Bytes of the segment, when it came in fragments.
+    pub(super) assembled: Option<usize>,
+    /// The frames that the segment came in, when it came in fragments. (Of fragments of tunnels within which
+    /// there are fragments only the last.)
+    pub(super) frames: &'a [u32],
+}
+
+/// Shows every frame in the order in which [`read`] takes them, and stops at the first error.
+pub(super) fn walk<E>(
+    mut timeline: Timeline<'_>,
+    limits: &Limits,
+    each: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
+) -> Result<Vec<(InputId, Summary)>, E> {
+    // What is odd has been said already.
+    let mut unsaid = Packets::default();
+    let mut dealer = Dealer::new(*limits, 1);
+    loop {
+        let hand = dealer.deal(&mut timeline, &mut unsaid);
+        if hand.is_empty() {
+            return Ok(timeline.finish());
+        }
+        let mut cards: Vec<(InputId, u32, &Card)> = hand
+            .cards
+            .iter()
+            .flatten()
+            .map(|card| (card.segment.place.input, card.segment.place.frame, card))
+            .collect();
+        cards.sort_unstable_by_key(|&(input, frame, _)| (input, frame));
+        for piece in &hand.pieces {
+            for index in piece.range.clone() {
+                let Some(frame) = piece.batch.frame(index, piece.input) else {
+                    continue;
+                };
+                let key = (piece.input, frame.place.frame);
+                let card = cards
+                    .binary_search_by_key(&key, |&(input, frame, _)| (input, frame))
+                    .ok()
+                    .and_then(|found| cards.get(found))
+                    .map(|&(_, _, card)| card);
+                let assembled = card
+                    .filter(|card| card.piece == ASSEMBLED)
+                    .and_then(|card| hand.assembled.get(card.at as usize));
+                let headers = match card {
+                    Some(card) if assembled.is_none() => {
+                        card.start as usize + usize::from(card.header)
+                    }
+                    _ => outer_headers(&frame),
+                };
+                let (interface, described) = piece.batch.interface(index).unwrap_or_default();
+                each(&Seen {
+                    frame,
+                    interface,
+                    described,
+                    segment: card.map(|card| &card.segment),
+                    headers,
+                    assembled: assembled.map(|assembled| assembled.bytes.len()),
+                    frames: assembled.map_or(&[], |assembled| &assembled.frames),
+                })?;
+            }
+        }
+    }
+}
+
+/// The bytes of a frame up to the end of its first IP header without options.
+fn outer_headers(frame: &Frame<'_>) -> usize {
+    let Ok(packet) = link::peel(frame) else {
+        return 0;
+    };
+    let header = match packet.data.first() {
+        Some(first) if first >> 4 == 6 => 40,
+        _ => 20,
+    };
+    let start = packet.data.as_ptr().addr();
+    let start = start.wrapping_sub(frame.data.as_ptr().addr());
+    start.saturating_add(header).min(frame.data.len())
+}
 
 /// The flows of one shard.
 struct Shard {

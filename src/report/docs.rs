@@ -4,8 +4,8 @@ use super::{
     EVENTS, FOLDER, Style,
     escape::escape,
     table::{
-        Events, Exchanges, Findings, Incidents, Inputs, Resumes, Segments, Servers, Sessions,
-        Shares, Table, Timers,
+        Events, Evidence, Exchanges, Findings, Incidents, Inputs, Resumes, Segments, Servers,
+        Sessions, Shares, Table, Timers,
     },
 };
 use crate::{
@@ -48,6 +48,8 @@ pub fn reports(shown: &[Analysis]) -> String {
     table::<Inputs>("inputs.csv", shown, &mut page);
     table::<Events>("events.csv and `forkscope events`", shown, &mut page);
     table::<Exchanges>("`forkscope exchanges`", shown, &mut page);
+    page.push_str(REPORTS_EVIDENCE);
+    table::<Evidence>("index.csv of `--evidence`", shown, &mut page);
     page.push_str(REPORTS_JSON);
     page.push_str(ANOMALIES_HEAD);
     for kind in Kind::ALL {
@@ -250,6 +252,37 @@ Other formats of `forkscope audit --format`:
 | `prometheus` | gauges for node_exporter's textfile collector: resumes by server and verdict, and by cause; findings, lost requests, shares of forks, inputs read and damaged. At most twenty servers have series of their own, the others are `other` |
 | `junit` | a test case a resume, one a finding that is on no resume, one an input (Jenkins' JUnit schema). A case fails by `--fail-on`, so the build is red when the exit code is 1; what the capture does not show is skipped, an input that cannot be read is an error |
 | `sarif` | SARIF 2.1.0, a result a finding. Forks and losses are errors, warnings warnings, the rest notes; the location is the capture (`startLine` is always 1: packets have no lines), frame and filter are in the message, in `logicalLocations` and in `properties`; fingerprints do not depend on names of files and numbers of frames |
+";
+
+const REPORTS_EVIDENCE: &str = "
+## Evidence
+
+`forkscope audit --evidence DIR` writes a small capture for each finding, the worst first:
+`001-sequence-regression-0f3a2c5e-8b1d-4c-resume-2.pcapng` is the number, the code, letters of the session id and the
+resume. What a HAR shows is written as a HAR, with the entries as they stand there; a finding that packets and HARs
+prove, or several HARs, has a file of each.
+
+In a file are the connections of the session, on all sides of proxies and from every input that showed something of them,
+whole where they fit, and those of other sessions that the finding rests on (another session that the same event or call
+was in, or that answered). The time of the capture's last packet is in it too, without its bytes: that nothing came until
+then is evidence as well (a HAR has nothing of the kind).
+Packets are as captured, with their times (as the reports have them: what was added to the clock of an input is said at its
+interface, and in nanoseconds where its own ticks are too coarse for that), original lengths and interfaces; options of
+the packets themselves, such as comments, are not copied. Comments stand at the packets that decide
+(`frame.comment` in Wireshark; `_forkscope` in an entry of a HAR) and on the whole file (its properties in Wireshark;
+`log.comment`), which says what is in it and what was left out. A file holds 4 MiB of packets: of more, the beginnings
+of the connections, what is around the marked packets, the exchanges that decide and what is nearest in time. A
+hundred findings get a file; the rest are in the index without one.
+
+An audit of a file gives its resumes the same verdicts and finds the same again, unless it takes more than the session to
+see that: ids whose order only other streams of the service teach, timers, thresholds and incidents, what became of other
+sessions of the server (`session-lost` or `lost-on-disconnect`, `misleading-status`), when the server started
+(`session-adopted`), in a HAR how long nothing came any more (`result-lost`), a connection that is not in the file whole. And
+it is a smaller capture: a hole elsewhere on the server, which made a verdict less sure, is not in it.
+
+Each file is written whole or not at all, and none takes its place before all are written, index.csv last. They replace
+files of the same name; other files in DIR stay, and those that look like evidence of an earlier run are named. DIR must not hold inputs of the
+run. The inputs are read twice more, so standard input and pipes are refused.
 ";
 
 const REPORTS_JSON: &str = "

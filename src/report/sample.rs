@@ -4,9 +4,9 @@ use crate::{
     anomaly::Kind,
     model::{
         analysis::{
-            Analysis, ClockOffset, CutBy, Finding, Incident, Input, Opaque, OpaqueProtocol,
-            Proportion, RequestFates, Resume, SegmentRow, ServerRow, SessionRef, SessionRow, Share,
-            ShareBy, Threshold, Timer, TimerKind, Totals,
+            Analysis, ClockOffset, CutBy, Exhibit, Finding, Incident, Input, Opaque,
+            OpaqueProtocol, Proportion, RequestFates, Resume, SegmentRow, ServerRow, SessionRef,
+            SessionRow, Share, ShareBy, Threshold, Timer, TimerKind, Totals,
         },
         event::{Event, Text},
         exchange::{End, EndCause, Exchange, Hole, Media, Part, Request, Response},
@@ -193,6 +193,18 @@ pub(super) fn rich() -> Analysis {
     template.detail = "6 cuts by the server after 60.0 s".to_owned();
     findings.push(template);
     analysis.findings = findings;
+    for (mark, frame, new_frame) in [("cursor", 22, Some(9)), ("finding", 1_180, None)] {
+        analysis.evidence.push(Exhibit {
+            number: 1,
+            finding: 0,
+            file: Some("001-sequence-regression-0f3a2c5e-8b1d-4c-resume-1.pcapng".into()),
+            mark,
+            note: "event id \"42\" was delivered here".to_owned(),
+            place: place(frame, 3),
+            new_frame,
+            new_tcp_stream: new_frame.map(|_| 0),
+        });
+    }
     overall(&mut analysis);
     analysis.totals.legacy_sessions = 1;
     analysis.totals.sessionless = 4;

@@ -48,6 +48,9 @@ mod layers;
 // Changed and hostile captures, through the checks that the fuzzers run.
 mod fuzz;
 
+// The captures of evidence, audited again and opened by Wireshark.
+mod evidence;
+
 // report.html in a real browser.
 mod browser;
 

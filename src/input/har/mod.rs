@@ -112,6 +112,61 @@ pub fn read(
     reader.finish(&scanner, failure)
 }
 
+/// A part of a HAR as it stands in the file.
+#[derive(Clone, Copy, Debug)]
+pub enum Raw<'a> {
+    /// What says who wrote it: a JSON value.
+    Creator(&'a [u8]),
+    /// An entry with its number ([`HarEntry::number`]), which may be no good JSON.
+    Entry(u32, &'a [u8]),
+}
+
+/// Hands out the parts of a HAR as they stand in the file, in UTF-8, to its end or to where it breaks off.
+///
+/// # Errors
+///
+/// Those of `out`, which end the reading; what is wrong with the HAR is for [`read`] to say.
+pub fn parts<E>(
+    source: &mut dyn Read,
+    limits: &Limits,
+    out: &mut dyn FnMut(Raw<'_>) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut text = Text::default();
+    let mut scanner = Scanner::new(limits);
+    let mut number = 0_u32;
+    let mut outcome = Ok(());
+    let mut buffer = vec![0; PIECE];
+    loop {
+        let count = match source.read(&mut buffer) {
+            Ok(count) => count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(_) => 0,
+        };
+        let piece = buffer.get(..count).unwrap_or_default();
+        let going = text.push(piece, count == 0, &mut |text| {
+            scanner.push(text, &mut |item| {
+                let raw = match item {
+                    Item::Creator(json) => Raw::Creator(json),
+                    Item::Refused(_) => {
+                        number = number.saturating_add(1);
+                        return;
+                    }
+                    Item::Entry(json) => {
+                        number = number.saturating_add(1);
+                        Raw::Entry(number, json)
+                    }
+                };
+                if outcome.is_ok() {
+                    outcome = out(raw);
+                }
+            })
+        });
+        if count == 0 || !going || outcome.is_err() {
+            return outcome;
+        }
+    }
+}
+
 struct Reader<'r> {
     limits: &'r Limits,
     input: InputId,

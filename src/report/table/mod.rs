@@ -1,6 +1,7 @@
 //! Tables: what a row is and what its columns are, once for all formats and the documentation.
 
 mod events;
+mod evidence;
 mod exchanges;
 mod findings;
 mod incidents;
@@ -14,6 +15,7 @@ mod timers;
 mod words;
 
 pub use events::{EventRow, Events};
+pub use evidence::Evidence;
 pub use exchanges::{ExchangeRow, Exchanges};
 pub use findings::Findings;
 pub use incidents::{IncidentRow, Incidents};
@@ -212,6 +214,7 @@ mod tests {
         check::<Inputs>();
         check::<Events>();
         check::<Exchanges>();
+        check::<Evidence>();
     }
 
     #[test]
