@@ -5,7 +5,7 @@ use super::{
     reading::{Reading, any_unreadable},
     values,
 };
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, ValueHint};
 use forkscope::{
     model::{analysis::Analysis, time::Span, verdict::Severity},
     pipeline::Options,
@@ -18,7 +18,7 @@ use std::path::PathBuf;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Audit {
     /// Write every report into DIR, made if absent
-    #[arg(short, long, value_name = "DIR")]
+    #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     out: Option<PathBuf>,
     /// What goes to standard output [default: text]
     #[arg(long, value_name = "FORM")]
@@ -104,7 +104,7 @@ pub(crate) fn run(audit: &Audit, color: Color) -> anyhow::Result<u8> {
         incarnation_header: audit.incarnation_header.clone(),
         backend_headers: audit.backend_header.clone(),
         window: audit.window,
-        ..audit.reading.options()
+        ..audit.reading.options()?
     };
     let analysis = audit.reading.run(&options)?;
     let style = Style {
@@ -180,7 +180,8 @@ Examples:
   forkscope audit --format csv browser.har > resumes.csv
   forkscope audit --format junit --fail-on loss captures/ > forkscope.xml
   forkscope audit --format sarif captures/ > forkscope.sarif
-  forkscope audit --server mcp.example:8080 --backend-header X-Pod rotated-*.pcap";
+  forkscope audit --server mcp.example:8080 --backend-header X-Pod rotated-*.pcap
+  forkscope audit --redact=team.key -o for-the-vendor captures/";
 
 #[cfg(test)]
 mod tests {
@@ -199,12 +200,12 @@ mod tests {
                 code: "some-code",
                 severity,
                 confidence: Confidence::Low,
-                evidence: String::new(),
+                evidence: "",
                 session_id: "s".into(),
                 incarnation: 1,
                 resume: None,
                 time: Timestamp::default(),
-                detail: String::new(),
+                detail: "".into(),
                 client: None,
                 server: None,
                 place: Place::default(),
@@ -232,9 +233,9 @@ mod tests {
     #[test]
     fn an_unreadable_input_wins_over_a_finding() {
         let mut analysis = with(Severity::Fork);
-        analysis.inputs[0].damaged = "offset 24: cut".to_owned();
+        analysis.inputs[0].damaged = "offset 24: cut".into();
         assert_eq!(exit_code(&analysis, FailOn::Fork), FOUND);
-        analysis.inputs[0].unreadable = Some("no such file".to_owned());
+        analysis.inputs[0].unreadable = Some("no such file".into());
         assert_eq!(exit_code(&analysis, FailOn::Fork), USAGE);
         assert_eq!(exit_code(&analysis, FailOn::Never), USAGE);
     }

@@ -6,7 +6,7 @@
 //! fail when the first read, as of a pipe, gives less than a header.
 
 use super::packets::{Order, Record, Step};
-use crate::model::{packet::LinkType, time::Timestamp};
+use crate::model::{packet::LinkType, prose::prose, time::Timestamp};
 use pcap_parser::{
     LegacyPcapBlock, PcapError,
     nom::{self, IResult, Needed},
@@ -80,7 +80,7 @@ impl Decoder {
                 };
             }
             // The length is all that can be wrong with a packet.
-            Err(_) => return Step::Stop("a packet that cannot be read".to_owned()),
+            Err(_) => return Step::Stop("a packet that cannot be read".into()),
         };
         let captured = packet.data.len();
         if captured > self.largest {
@@ -103,7 +103,7 @@ impl Decoder {
 
 #[cold]
 fn too_large(captured: usize) -> Step {
-    Step::Stop(format!("a packet that claims {captured} bytes"))
+    Step::Stop(prose!("a packet that claims {} bytes", captured))
 }
 
 /// [`parse_pcap_frame_modified`] for files of the other byte order, which pcap-parser lacks.

@@ -18,6 +18,7 @@ use crate::{
         flow::{Endpoint, ServerFacts},
         packet::{Frame, IpPacket, Segment, Skip, Transport},
         place::InputId,
+        prose::{Fixed, Hex, prose},
         time::{Span, Timestamp},
     },
     tcp,
@@ -294,7 +295,7 @@ impl Dealer {
                 packets
                     .anomalies
                     .note(Kind::TimeBackwards, frame.place, || {
-                        format!("{:.3} s back", back.millis_f64() / 1000.0)
+                        prose!("{} s back", Fixed(back.millis_f64() / 1000.0, 3))
                     });
                 // A clock that was put back is noted once.
                 *latest = frame.time;
@@ -305,7 +306,7 @@ impl Dealer {
                 packets
                     .anomalies
                     .note(Kind::TruncatedPacket, frame.place, || {
-                        format!("{had} of {was} bytes")
+                        prose!("{} of {} bytes", had, was)
                     });
             }
             let mut opener = Opener {
@@ -399,7 +400,11 @@ impl Opener<'_> {
         if let Some((stated, is)) = ip::header_sum(packet) {
             self.anomalies
                 .note(Kind::BadChecksum, self.frame.place, || {
-                    format!("IPv4 header: {stated:#06x}, should be {is:#06x}")
+                    prose!(
+                        "IPv4 header: {}, should be {}",
+                        Hex(stated.into()),
+                        Hex(is.into())
+                    )
                 });
         }
         match ip::open(packet) {
@@ -454,7 +459,7 @@ impl Opener<'_> {
                     && let Some(server) = self.quic.take(transport, self.limits.server_facts)
                 {
                     self.anomalies
-                        .note(Kind::OpaqueQuic, self.frame.place, || server.to_string());
+                        .note(Kind::OpaqueQuic, self.frame.place, || prose!("{}", server));
                 }
                 self.quoted(transport);
                 Err(Skip::NotIp)
@@ -519,12 +524,12 @@ fn note_skip(skip: Skip, frame: &Frame<'_>, anomalies: &mut Anomalies) {
         Skip::UnknownLink(link) => {
             anomalies.note(Kind::UnknownLinkType, place, || link::link_name(link));
         }
-        Skip::TooDeep => anomalies.note(Kind::TunnelDepth, place, String::new),
+        Skip::TooDeep => anomalies.note(Kind::TunnelDepth, place, || ""),
         Skip::Malformed(what) => {
             anomalies.note(Kind::MalformedPacket, place, || {
                 match link::interface(frame) {
-                    Some(interface) => format!("{what}, on interface {interface}"),
-                    None => what.to_owned(),
+                    Some(interface) => prose!("{}, on interface {}", what, interface),
+                    None => what.into(),
                 }
             });
         }
@@ -629,7 +634,7 @@ fn note_sum(segment: &Segment, header: &[u8], payload: &[u8], anomalies: &mut An
     let ends = (segment.source.ip(), segment.destination.ip());
     if let Some((stated, is)) = ip::transport_sum(ends, TCP, AT, [header, payload]) {
         anomalies.note(Kind::BadChecksum, segment.place, || {
-            format!("TCP: {stated:#06x}, should be {is:#06x}")
+            prose!("TCP: {}, should be {}", Hex(stated.into()), Hex(is.into()))
         });
     }
 }

@@ -1214,7 +1214,7 @@ mod tests {
             ..Input::default()
         });
         insta::assert_snapshot!(plain(&analysis));
-        analysis.inputs[0].unreadable = Some("no such file".to_owned());
+        analysis.inputs[0].unreadable = Some("no such file".into());
         let text = plain(&analysis);
         assert!(
             text.starts_with("No input could be read: nothing is known.\n"),
@@ -1316,7 +1316,7 @@ mod tests {
             let mut analysis = sample::rich();
             for input in &mut analysis.inputs {
                 input.name.clone_from(&any);
-                input.damaged.clone_from(&any);
+                input.damaged = any.clone().into();
             }
             for resume in &mut analysis.resumes {
                 resume.session_id = any.as_str().into();
@@ -1326,12 +1326,12 @@ mod tests {
                 resume.backend_before = Some(any.as_str().into());
                 resume.backend_after = Some(any.as_str().into());
                 resume.client = Some(Endpoint::Name(any.as_str().into(), 1));
-                resume.reason.clone_from(&any);
-                resume.story = vec![any.clone()];
+                resume.reason = any.clone().into();
+                resume.story = vec![any.clone().into()];
             }
             for finding in &mut analysis.findings {
                 finding.session_id = any.as_str().into();
-                finding.detail.clone_from(&any);
+                finding.detail = any.clone().into();
             }
             for style in [Style::default(), VERBOSE] {
                 let text = text(&analysis, style);
