@@ -1,6 +1,6 @@
 //! A folder of reports: each written beside its place and renamed, whole or not at all.
 
-use super::complain;
+use super::{complain, interrupt};
 use anyhow::Context;
 use forkscope::{
     model::analysis::Analysis,
@@ -26,6 +26,7 @@ pub(crate) fn write<'r>(
         return Err(error).with_context(naming);
     }
     fs::create_dir_all(folder).with_context(naming)?;
+    interrupt::watch().with_context(naming)?;
     let mut written = Vec::new();
     for report in reports {
         write_file(folder, report, analysis, style)
@@ -56,11 +57,10 @@ fn write_file(
     // As any new file: the mask of the process decides. A temporary file would be its owner's.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let file = builder.tempfile_in(folder)?;
+    let file = interrupt::begin(|| builder.tempfile_in(folder))?;
     let mut out = BufWriter::with_capacity(64 << 10, file);
     (report.write)(analysis, style, &mut out)?;
     out.flush()?;
     let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
-    file.persist(folder.join(report.file))?;
-    Ok(())
+    interrupt::finish(file, &folder.join(report.file))
 }

@@ -4,6 +4,7 @@ use super::{Time, complain, progress, values, width};
 use anyhow::Context;
 use clap::{Args, ValueHint};
 use forkscope::{
+    error::nearest,
     limits::Limits,
     model::{
         analysis::{Analysis, Input},
@@ -13,7 +14,11 @@ use forkscope::{
     redact::Key,
     report::{Style, escape::escape_name_to},
 };
-use std::{fs::File, io::Read, path::PathBuf};
+use std::{
+    fs::{self, File},
+    io::Read,
+    path::{Path, PathBuf},
+};
 
 /// What to read and how.
 #[derive(Args, Debug)]
@@ -118,7 +123,14 @@ impl Reading {
             progress::beside(&progress, self.quiet, || pipeline::run(options, &progress))
                 .context("nothing was read")?;
         for input in &analysis.inputs {
-            for line in troubles(input) {
+            for mut line in troubles(input) {
+                if self.redact.is_none()
+                    && let Some(near) = meant(&input.name)
+                {
+                    line.push_str("; did you mean ");
+                    escape_name_to(&near, &mut line);
+                    line.push('?');
+                }
                 complain(&line);
             }
         }
@@ -168,6 +180,26 @@ fn troubles(input: &Input) -> impl Iterator<Item = String> {
         format!("{name}: {reason}")
     })
 }
+
+/// The file that a name which nothing has may have been meant for: of the same folder, spelt nearly so.
+fn meant(name: &str) -> Option<String> {
+    let path = Path::new(name);
+    let wanted = path.file_name()?.to_str()?;
+    if name == "-" || path.exists() {
+        return None;
+    }
+    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+    let files = fs::read_dir(folder.unwrap_or(Path::new("."))).ok()?;
+    let names = files.take(LOOKED_AT).flatten();
+    let names: Vec<String> = names
+        .filter_map(|file| file.file_name().into_string().ok())
+        .collect();
+    let near = nearest(wanted, names.iter().map(String::as_str))?;
+    Some(path.with_file_name(near).display().to_string())
+}
+
+/// Files of a folder that are looked at for a suggestion: a folder of rotated captures has thousands.
+const LOOKED_AT: usize = 10_000;
 
 /// Caps for a ceiling of `memory` bytes: shares of it, and never more than the defaults.
 fn limits(memory: u64) -> Limits {
