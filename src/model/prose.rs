@@ -1,11 +1,9 @@
 //! Sentences for people, in which what comes from outside stays apart from words of forkscope's own.
 //!
 //! A report may have to hide names ([`Secret`]), and a sentence that was formatted once does not tell
-//! any more which of its words are names. So sentences are made by [`prose!`] alone: of a literal, of
+//! any more which of its words are names. So sentences are made by `prose!` alone: of a literal, of
 //! numbers, and of names that say what they are. A text that comes from anywhere else is a name as a
 //! whole ([`From<String>`]): what nobody vouched for is hidden.
-//!
-//! [`prose!`]: crate::model::prose::prose
 
 use super::{flow::Endpoint, id::SessionId};
 use std::{
