@@ -5,10 +5,10 @@ use super::{
     reading::{Reading, any_unreadable},
     values,
 };
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, ValueHint};
 use forkscope::{
     model::{analysis::Analysis, time::Span, verdict::Severity},
-    pipeline::{EvidenceOptions, Options},
+    pipeline::Options,
     report::{self, Report, Style},
 };
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use std::path::PathBuf;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Audit {
     /// Write every report into DIR, made if absent
-    #[arg(short, long, value_name = "DIR")]
+    #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     out: Option<PathBuf>,
     /// What goes to standard output [default: text]
     #[arg(long, value_name = "FORM")]
@@ -38,7 +38,8 @@ pub(crate) struct Audit {
     /// Write a small capture of what proves it for each finding into DIR, payload as captured
     ///
     /// A pcapng with the connections of the finding's session, comments at the packets that decide, and index.csv; a
-    /// HAR for what a HAR shows. The inputs are read again for it, so it does not go with standard input or pipes.
+    /// HAR for what a HAR shows. The inputs are read again for it, so it does not go with standard input or pipes. With
+    /// --redact there is no payload in it, and no address of the capture.
     #[arg(long, value_name = "DIR")]
     evidence: Option<PathBuf>,
     /// Cuts of one server no more than DUR apart are one incident (500ms, 2s, 1min; seconds without a unit)
@@ -110,7 +111,7 @@ pub(crate) fn run(audit: &Audit, color: Color) -> anyhow::Result<u8> {
         incarnation_header: audit.incarnation_header.clone(),
         backend_headers: audit.backend_header.clone(),
         window: audit.window,
-        ..audit.reading.options()
+        ..audit.reading.options()?
     };
     if audit.evidence.is_some() {
         audit.reading.expect_readable_again()?;
@@ -135,9 +136,8 @@ pub(crate) fn run(audit: &Audit, color: Color) -> anyhow::Result<u8> {
         }
     }
     if let Some(folder) = &audit.evidence {
-        let how = EvidenceOptions { payload: true };
         let quiet = audit.reading.quiet;
-        if let Err(error) = evidence::write(folder, &mut analysis, &options, how, &style, quiet) {
+        if let Err(error) = evidence::write(folder, &mut analysis, &options, &style, quiet) {
             complain(&format!("{error:#}"));
             code = USAGE;
         }
@@ -198,7 +198,8 @@ Examples:
   forkscope audit --format csv browser.har > resumes.csv
   forkscope audit --format junit --fail-on loss captures/ > forkscope.xml
   forkscope audit --format sarif captures/ > forkscope.sarif
-  forkscope audit --server mcp.example:8080 --backend-header X-Pod rotated-*.pcap";
+  forkscope audit --server mcp.example:8080 --backend-header X-Pod rotated-*.pcap
+  forkscope audit --redact=team.key -o for-the-vendor captures/";
 
 #[cfg(test)]
 mod tests {
@@ -217,12 +218,12 @@ mod tests {
                 code: "some-code",
                 severity,
                 confidence: Confidence::Low,
-                evidence: String::new(),
+                evidence: "",
                 session_id: "s".into(),
                 incarnation: 1,
                 resume: None,
                 time: Timestamp::default(),
-                detail: String::new(),
+                detail: "".into(),
                 client: None,
                 server: None,
                 place: Place::default(),
@@ -250,9 +251,9 @@ mod tests {
     #[test]
     fn an_unreadable_input_wins_over_a_finding() {
         let mut analysis = with(Severity::Fork);
-        analysis.inputs[0].damaged = "offset 24: cut".to_owned();
+        analysis.inputs[0].damaged = "offset 24: cut".into();
         assert_eq!(exit_code(&analysis, FailOn::Fork), FOUND);
-        analysis.inputs[0].unreadable = Some("no such file".to_owned());
+        analysis.inputs[0].unreadable = Some("no such file".into());
         assert_eq!(exit_code(&analysis, FailOn::Fork), USAGE);
         assert_eq!(exit_code(&analysis, FailOn::Never), USAGE);
     }

@@ -1,10 +1,10 @@
 //! A folder of evidence: the files beside their places until all are written, then renamed.
 
-use super::{complain, folder, progress};
+use super::{complain, folder, interrupt, progress};
 use anyhow::Context;
 use forkscope::{
     model::analysis::Analysis,
-    pipeline::{self, EvidenceOptions, Options, Progress, Shelf},
+    pipeline::{self, Options, Progress, Shelf},
     report::{self, Style, escape::escape_name_to, evidence::is_evidence_name},
 };
 use std::{
@@ -18,12 +18,12 @@ pub(crate) fn write(
     dir: &Path,
     analysis: &mut Analysis,
     options: &Options,
-    how: EvidenceOptions,
     style: &Style,
     quiet: bool,
 ) -> anyhow::Result<()> {
     folder::make(dir, "evidence")?;
     keep_apart(dir, analysis)?;
+    interrupt::watch().with_context(|| format!("{}: cannot write evidence", dir.display()))?;
     let shown = dir.display();
     let mut unnamed = Unnamed {
         folder: dir,
@@ -31,12 +31,12 @@ pub(crate) fn write(
     };
     let progress = Progress::default();
     let written = progress::beside(&progress, quiet, || {
-        pipeline::evidence(analysis, options, how, &progress, &mut unnamed)
+        pipeline::evidence(analysis, options, &progress, &mut unnamed)
     })
     .with_context(|| format!("{shown}: no evidence was written"))?;
     for (name, file) in unnamed.files {
         let path = dir.join(&name);
-        file.persist(&path)
+        interrupt::finish(file, &path)
             .with_context(|| format!("{}: cannot write", path.display()))?;
     }
     // The last: what it names is there.

@@ -1,6 +1,6 @@
 //! A folder of reports: each written beside its place and renamed, whole or not at all.
 
-use super::complain;
+use super::{complain, interrupt};
 use anyhow::Context;
 use forkscope::{
     model::analysis::Analysis,
@@ -20,6 +20,7 @@ pub(crate) fn write<'r>(
     style: &Style,
 ) -> anyhow::Result<()> {
     make(folder, "reports")?;
+    interrupt::watch().with_context(|| format!("{}: cannot write reports", folder.display()))?;
     let mut written = Vec::new();
     for report in reports {
         write_file(folder, report, analysis, style)
@@ -57,7 +58,7 @@ pub(super) fn unnamed(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
     // As any new file: the mask of the process decides. A temporary file would be its owner's.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    builder.tempfile_in(folder)
+    interrupt::begin(|| builder.tempfile_in(folder))
 }
 
 pub(super) fn write_file(
@@ -70,6 +71,5 @@ pub(super) fn write_file(
     (report.write)(analysis, style, &mut out)?;
     out.flush()?;
     let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
-    file.persist(folder.join(report.file))?;
-    Ok(())
+    interrupt::finish(file.into_temp_path(), &folder.join(report.file))
 }

@@ -7,6 +7,7 @@ mod evidence;
 mod exchanges;
 mod explain;
 mod folder;
+mod interrupt;
 mod man;
 mod output;
 mod progress;
@@ -73,7 +74,7 @@ pub(crate) fn complain(what: &str) {
 struct Cli {
     #[command(subcommand)]
     command: Command,
-    /// When to use colours; auto keeps to NO_COLOR
+    /// When to use colours; auto keeps to NO_COLOR and CLICOLOR_FORCE
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     color: Color,
 }
@@ -91,7 +92,7 @@ enum Command {
 /// When to use colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Color {
-    /// When standard output is a terminal and NO_COLOR is not set
+    /// When standard output is a terminal, or CLICOLOR_FORCE is set, and NO_COLOR is not
     Auto,
     /// Always
     Always,
@@ -106,10 +107,17 @@ impl Color {
             Self::Always => true,
             Self::Never => false,
             Self::Auto => {
-                let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-                io::stdout().is_terminal()
-                    && !set("NO_COLOR")
-                    && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+                let value = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+                let is = |name, text: &str| value(name).is_some_and(|value| value == *text);
+                // Who wants none (no-color.org) comes before who wants them without a terminal
+                // (bixense.com/clicolors).
+                if value("NO_COLOR").is_some() || is("CLICOLOR", "0") {
+                    return false;
+                }
+                if value("CLICOLOR_FORCE").is_some_and(|value| value != "0") {
+                    return true;
+                }
+                io::stdout().is_terminal() && !is("TERM", "dumb")
             }
         }
     }

@@ -12,6 +12,7 @@ use crate::{
     model::{
         packet::{Frame, Interface, LinkType},
         place::{InputId, Place},
+        prose::{Prose, prose},
         time::{Span, Timestamp},
     },
 };
@@ -302,9 +303,9 @@ impl<'p> Reader<'p> {
                     self.number = self.number.saturating_add(u32::from(numbered));
                     let damage = Damage {
                         offset: self.offset + used as u64,
-                        what: format!("{what}, left out"),
+                        what: prose!("{}, left out", what),
                     };
-                    anomalies.note(kind, self.place(input, self.number), || damage.to_string());
+                    anomalies.note(kind, self.place(input, self.number), || damage.said());
                     self.damage.get_or_insert(damage);
                     used += len;
                 }
@@ -346,7 +347,12 @@ impl<'p> Reader<'p> {
                     Decoder::Pcap(_) => "packet",
                     Decoder::PcapNg(_) => "block",
                 };
-                let what = format!("the file ends after {left} of {need} bytes of a {item}");
+                let what = prose!(
+                    "the file ends after {} of {} bytes of a {}",
+                    left,
+                    need,
+                    item
+                );
                 self.stop(Kind::FileCut, start, what, anomalies, input);
             }
             Err(error) => {
@@ -356,12 +362,12 @@ impl<'p> Reader<'p> {
                     _ => Kind::BadBlock,
                 };
                 let what = match (kind, self.suffix) {
-                    (_, "") => error.to_string(),
+                    (_, "") => prose!("{}", error),
                     (Kind::DecompressionLimit, _) => {
-                        format!("the compressed data expand beyond the limit: {error}")
+                        prose!("the compressed data expand beyond the limit: {}", error)
                     }
-                    (Kind::FileCut, _) => "the compressed data end early".to_owned(),
-                    (_, _) => format!("the compressed data are damaged: {error}"),
+                    (Kind::FileCut, _) => "the compressed data end early".into(),
+                    (_, _) => prose!("the compressed data are damaged: {}", error),
                 };
                 self.stop(kind, start + left as u64, what, anomalies, input);
             }
@@ -373,14 +379,14 @@ impl<'p> Reader<'p> {
         &mut self,
         kind: Kind,
         offset: u64,
-        what: String,
+        what: Prose,
         anomalies: &mut Anomalies,
         input: InputId,
     ) {
         self.done = true;
         let damage = Damage { offset, what };
         let place = self.place(input, self.number.saturating_add(1));
-        anomalies.note(kind, place, || damage.to_string());
+        anomalies.note(kind, place, || damage.said());
         self.damage = Some(damage);
     }
 
@@ -410,12 +416,14 @@ pub struct Damage {
     /// Where, in bytes of the uncompressed capture.
     pub offset: u64,
     /// What, in a few words.
-    pub what: String,
+    pub what: Prose,
 }
 
-impl fmt::Display for Damage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} at offset {}", self.what, self.offset)
+impl Damage {
+    /// In one line.
+    #[must_use]
+    pub fn said(&self) -> Prose {
+        prose!("{} at offset {}", self.what, self.offset)
     }
 }
 
@@ -465,10 +473,10 @@ pub(super) enum Step {
         len: usize,
         numbered: bool,
         kind: Kind,
-        what: String,
+        what: Prose,
     },
     /// Bytes that make no sense, and it cannot be told where the next block is.
-    Stop(String),
+    Stop(Prose),
 }
 
 /// Where a packet is in its block, and its fixed facts.
@@ -859,7 +867,7 @@ mod tests {
         let outcome = read(&file[..24 + 16 + 4]);
         assert_eq!(outcome.anomalies, [(Kind::FileCut, 1)]);
         assert_eq!(
-            outcome.damage.unwrap().to_string(),
+            outcome.damage.unwrap().said().as_str(),
             "the file ends after 20 of 21 bytes of a packet at offset 24"
         );
     }
@@ -1176,7 +1184,7 @@ mod tests {
         let outcome = drain(reader(&file, file[..60].chain(Fails), 1000));
         assert_eq!(outcome.frames, expected(1, 1000)[..1]);
         assert_eq!(
-            outcome.damage.unwrap().to_string(),
+            outcome.damage.unwrap().said().as_str(),
             "the disk is gone at offset 60"
         );
     }

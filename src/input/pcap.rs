@@ -8,6 +8,7 @@
 use super::packets::{Order, Record, Step};
 use crate::model::{
     packet::{Interface, LinkType},
+    prose::prose,
     time::Timestamp,
 };
 use pcap_parser::{
@@ -91,7 +92,7 @@ impl Decoder {
                 };
             }
             // The length is all that can be wrong with a packet.
-            Err(_) => return Step::Stop("a packet that cannot be read".to_owned()),
+            Err(_) => return Step::Stop("a packet that cannot be read".into()),
         };
         let captured = packet.data.len();
         if captured > self.largest {
@@ -115,7 +116,7 @@ impl Decoder {
 
 #[cold]
 fn too_large(captured: usize) -> Step {
-    Step::Stop(format!("a packet that claims {captured} bytes"))
+    Step::Stop(prose!("a packet that claims {} bytes", captured))
 }
 
 /// [`parse_pcap_frame_modified`] for files of the other byte order, which pcap-parser lacks.

@@ -14,6 +14,7 @@ use crate::{
     anomaly::Kind,
     model::{
         packet::{self, LinkType},
+        prose::{Prose, prose},
         time::Timestamp,
     },
 };
@@ -115,7 +116,7 @@ impl Decoder {
         // Some writers pad a block without counting the padding.
         let len = (stated as usize).saturating_add(3) & !3;
         if len < 12 || len > self.largest {
-            return Err(Step::Stop(format!("a block that claims {stated} bytes")));
+            return Err(Step::Stop(prose!("a block that claims {} bytes", stated)));
         }
         let Some(block) = bytes.get(..len) else {
             return Err(Step::Need(len));
@@ -123,8 +124,10 @@ impl Decoder {
         match self.order.u32(block, len - 4) {
             None => Err(Step::Need(len)),
             Some(trailer) if trailer == stated => Ok(block),
-            Some(trailer) => Err(Step::Stop(format!(
-                "a block of {stated} bytes that ends as one of {trailer}"
+            Some(trailer) => Err(Step::Stop(prose!(
+                "a block of {} bytes that ends as one of {}",
+                stated,
+                trailer
             ))),
         }
     }
@@ -152,7 +155,7 @@ impl Decoder {
             return Step::Need(12);
         }
         let Some(order) = section_order(bytes) else {
-            return Step::Stop("a section without byte-order magic".to_owned());
+            return Step::Stop("a section without byte-order magic".into());
         };
         self.order = order;
         let block = match self.framed(bytes) {
@@ -167,11 +170,11 @@ impl Decoder {
                 numbered: false,
             },
             // "the file cannot be read" by those who know another major version
-            Ok((_, section)) => Step::Stop(format!(
+            Ok((_, section)) => Step::Stop(prose!(
                 "a section of major version {}",
                 section.major_version
             )),
-            Err(_) => Step::Stop(format!("a section header of {len} bytes")),
+            Err(_) => Step::Stop(prose!("a section header of {} bytes", len)),
         }
     }
 
@@ -187,10 +190,10 @@ impl Decoder {
             let link = u16::try_from(parsed.linktype.0).ok()?;
             Some((LinkType(link), parsed))
         }) else {
-            return bad(len, false, format!("an interface block of {len} bytes"));
+            return bad(len, false, prose!("an interface block of {} bytes", len));
         };
         if self.interfaces.len() >= INTERFACES {
-            return bad(len, false, format!("more than {INTERFACES} interfaces"));
+            return bad(len, false, prose!("more than {} interfaces", INTERFACES));
         }
         let mut resolution = 6;
         let mut offset = 0;
@@ -291,7 +294,7 @@ impl Decoder {
                 len,
                 numbered: true,
                 kind: Kind::UnknownInterface,
-                what: format!("a packet of interface {id}"),
+                what: prose!("a packet of interface {}", id),
             };
         };
         if captured as usize > len.saturating_sub(PACKET_FRAMING) {
@@ -326,7 +329,7 @@ impl Decoder {
                 len,
                 numbered: true,
                 kind: Kind::UnknownInterface,
-                what: "a simple packet before any interface".to_owned(),
+                what: "a simple packet before any interface".into(),
             };
         };
         let original = packet.origlen;
@@ -406,7 +409,7 @@ impl Clock {
 
 /// A block that is skipped: framed well, but its content makes no sense.
 #[cold]
-fn bad(len: usize, numbered: bool, what: String) -> Step {
+fn bad(len: usize, numbered: bool, what: Prose) -> Step {
     Step::Bad {
         len,
         numbered,
@@ -418,13 +421,13 @@ fn bad(len: usize, numbered: bool, what: String) -> Step {
 #[cold]
 fn bad_packet(block: &[u8]) -> Step {
     let len = block.len();
-    bad(len, true, format!("a packet block of {len} bytes"))
+    bad(len, true, prose!("a packet block of {} bytes", len))
 }
 
 #[cold]
 fn packet_too_large(block: &[u8], captured: u32) -> Step {
     let len = block.len();
-    let what = format!("a packet of {captured} bytes in a block of {len}");
+    let what = prose!("a packet of {} bytes in a block of {}", captured, len);
     bad(len, true, what)
 }
 

@@ -11,6 +11,7 @@ use crate::{
     model::{
         packet::{IpPacket, Skip, Transport},
         place::{InputId, Place},
+        prose::{Hex, Prose, prose},
         time::Timestamp,
     },
 };
@@ -253,7 +254,12 @@ impl Fragments {
         if overlap {
             let (offset, identification) = (fragment.offset, fragment.identification);
             anomalies.note(Kind::FragmentOverlap, place, || {
-                format!("packet {identification:#06x}, byte {offset} to {stop}")
+                prose!(
+                    "packet {}, byte {} to {}",
+                    Hex(identification.into()),
+                    offset,
+                    stop
+                )
             });
         }
         if parts.is_complete() {
@@ -337,7 +343,7 @@ impl Fragments {
             self.cost = self.cost.saturating_sub(parts.cost);
             let identification = key.identification;
             anomalies.note(kind, parts.last, || {
-                format!("packet {identification:#06x}: {}", parts.lack())
+                prose!("packet {}: {}", Hex(identification.into()), parts.lack())
             });
         }
     }
@@ -449,10 +455,10 @@ impl Parts {
     }
 
     /// What is not there.
-    fn lack(&self) -> String {
+    fn lack(&self) -> Prose {
         match self.end {
-            Some(end) => format!("{} of {end} bytes missing", end - self.have.min(end)),
-            None => format!("{} bytes, the last fragment missing", self.have),
+            Some(end) => prose!("{} of {} bytes missing", end - self.have.min(end), end),
+            None => prose!("{} bytes, the last fragment missing", self.have),
         }
     }
 
@@ -590,7 +596,7 @@ mod tests {
             self.anomalies
                 .iter()
                 .filter(|(_, other, _)| *other == kind)
-                .flat_map(|(_, _, tally)| tally.examples.iter().map(|e| e.detail.clone()))
+                .flat_map(|(_, _, tally)| tally.examples.iter().map(|e| e.detail.to_string()))
                 .collect()
         }
     }

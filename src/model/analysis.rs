@@ -7,6 +7,7 @@ use super::{
     har::HarFacts,
     id::SessionId,
     place::Place,
+    prose::Prose,
     time::{Span, Timestamp},
     verdict::{Confidence, IdScheme, SessionEnd, Severity, Verdict},
 };
@@ -126,9 +127,9 @@ pub struct Input {
     /// What is known of its clock, and how it was put right; times here and in all reports are the corrected ones.
     pub clock: Option<ClockOffset>,
     /// What is damaged, in a few words with the offset; empty when nothing is.
-    pub damaged: String,
+    pub damaged: Prose,
     /// Why it could not be read at all.
-    pub unreadable: Option<String>,
+    pub unreadable: Option<Prose>,
 }
 
 /// What is known of the clock of an input, and how it was put right.
@@ -229,7 +230,7 @@ pub struct Resume {
     /// How sure it is.
     pub confidence: Confidence,
     /// Why it is not sure, or what decided; short, lower case.
-    pub reason: String,
+    pub reason: Prose,
     /// Codes of the findings on it, worst first.
     pub findings: Vec<&'static str>,
     /// `Last-Event-ID` as sent.
@@ -299,7 +300,7 @@ pub struct Resume {
     /// Index of its exchange in [`Analysis::exchanges`].
     pub exchange: u32,
     /// The events around it, in plain words, for people: what was delivered last, what came.
-    pub story: Vec<String>,
+    pub story: Vec<Prose>,
 }
 
 /// What became of the requests pending at a cut.
@@ -331,7 +332,7 @@ pub struct Finding {
     /// How sure.
     pub confidence: Confidence,
     /// The kind of evidence, a word or two.
-    pub evidence: String,
+    pub evidence: &'static str,
     /// The session.
     pub session_id: SessionId,
     /// Its incarnation.
@@ -341,7 +342,7 @@ pub struct Finding {
     /// When.
     pub time: Timestamp,
     /// What was seen, in one line.
-    pub detail: String,
+    pub detail: Prose,
     /// The client.
     pub client: Option<Endpoint>,
     /// The server.

@@ -16,12 +16,15 @@ use crate::{
         place::{InputId, Place},
         time::{Span, Timestamp},
     },
-    report::evidence::{self, Choice, Plan, Sizes, Wanted, har, pcapng},
+    redact::Key,
+    report::evidence::{self, Choice, Plan, Sizes, Wanted, bare, har, pcapng},
     tcp,
 };
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     io::{self, Write},
+    net::SocketAddr,
     sync::{Arc, atomic::Ordering},
 };
 
@@ -33,14 +36,6 @@ pub trait Shelf {
     ///
     /// When it cannot be written.
     fn create(&mut self, name: &str) -> io::Result<Box<dyn Write>>;
-}
-
-/// How evidence is written.
-#[derive(Clone, Copy, Debug)]
-pub struct EvidenceOptions {
-    /// Whether payload is written as captured. Without it packets are cut after their headers, of HAR entries only
-    /// times, methods and statuses are kept, and each file says so. Addresses stay.
-    pub payload: bool,
 }
 
 /// What became of it.
@@ -57,13 +52,16 @@ pub struct Written {
 /// Writes what proves the findings of `analysis`, which was made with these `options`, and says in
 /// [`Analysis::evidence`] where it is.
 ///
+/// Payload is written as captured; where the options hide names, none of it is, packets get headers of their own with
+/// addresses that stand for the true ones, of HAR entries only times, methods and statuses are kept, and each file
+/// says so.
+///
 /// # Errors
 ///
 /// When a file cannot be written, or what is needed came by standard input or a pipe. Nothing is to be kept then.
 pub fn evidence(
     analysis: &mut Analysis,
     options: &Options,
-    how: EvidenceOptions,
     progress: &Progress,
     shelf: &mut dyn Shelf,
 ) -> Result<Written, Error> {
@@ -72,7 +70,6 @@ pub fn evidence(
     let mut run = Run {
         analysis,
         options,
-        how,
         progress,
         inputs: sizes.inputs(),
         unread: BTreeMap::new(),
@@ -131,7 +128,6 @@ struct Measured {
 struct Run<'a> {
     analysis: &'a Analysis,
     options: &'a Options,
-    how: EvidenceOptions,
     progress: &'a Progress,
     /// Those that are needed.
     inputs: BTreeSet<InputId>,
@@ -276,7 +272,11 @@ impl<'a> Run<'a> {
         }
         let added: BTreeMap<InputId, Span> =
             self.inputs.iter().map(|&id| (id, self.added(id))).collect();
-        let (payload, limits, progress) = (self.how.payload, self.options.limits, self.progress);
+        let (key, limits, progress) = (
+            self.options.redact.as_ref(),
+            self.options.limits,
+            self.progress,
+        );
         let analysis = self.analysis;
         let Opened { packets, .. } = self.open();
         let timeline = packets::timeline(packets, &limits, &progress.done);
@@ -313,7 +313,7 @@ impl<'a> Run<'a> {
                         continue;
                     };
                     if choice.has(input, stream, position) {
-                        file.packet(seen, &from, payload, found)?;
+                        file.packet(seen, &from, key, found)?;
                         taken.push(index);
                     }
                 }
@@ -354,7 +354,11 @@ impl<'a> Run<'a> {
         found: &mut [Vec<Option<Copied>>],
     ) -> Result<Vec<Named>, Error> {
         let mut named: Vec<Named> = Vec::new();
-        let (payload, limits, progress) = (self.how.payload, self.options.limits, self.progress);
+        let (key, limits, progress) = (
+            self.options.redact.as_ref(),
+            self.options.limits,
+            self.progress,
+        );
         let Opened { hars, .. } = self.open();
         let mut unread = Vec::new();
         for (id, source) in hars {
@@ -372,7 +376,7 @@ impl<'a> Run<'a> {
                 let out = shelf.create(&name);
                 let out = out.map_err(|error| unwritable(&name, &error))?;
                 let comment = self.about(one, choice).join("\n");
-                files.push((index, name, har::Writer::new(out, comment, payload)));
+                files.push((index, name, har::Writer::new(out, comment, key.is_none())));
             }
             let mut text = match source.open(&limits, &progress.done) {
                 Ok((text, _)) => text,
@@ -454,10 +458,10 @@ impl<'a> Run<'a> {
             .collect();
         let mut kept = String::from("In it: ");
         kept.push_str(&self.list(connections.iter().chain(&entries)));
-        kept.push_str(if self.how.payload {
+        kept.push_str(if self.options.redact.is_none() {
             ", payload as captured."
         } else {
-            "; the payload is cut off: packets end after their headers, entries have times, method and status."
+            "; the payload is cut off: packets have bare headers with other addresses, entries times, method and status."
         });
         lines.push(kept);
         let bytes: u64 = choice.left_out.iter().map(|left| left.bytes).sum();
@@ -543,6 +547,8 @@ struct PacketFile<'a> {
     name: Arc<str>,
     one: &'a Wanted,
     writer: pcapng::Writer<Box<dyn Write>>,
+    /// Whether packets get headers of their own.
+    bare: bool,
     /// Its interfaces, by input and number there.
     interfaces: BTreeMap<(InputId, u16), u32>,
     numbers: tcp::StreamNumbers,
@@ -567,6 +573,7 @@ impl<'a> PacketFile<'a> {
             writer: writer.map_err(|error| unwritable(&name, &error))?,
             name,
             one,
+            bare: run.options.redact.is_some(),
             interfaces: BTreeMap::new(),
             numbers: tcp::StreamNumbers::new(),
             frames: 0,
@@ -578,20 +585,26 @@ impl<'a> PacketFile<'a> {
         &mut self,
         seen: &Seen<'_>,
         from: &Origin<'_>,
-        payload: bool,
+        key: Option<&Key>,
         found: &mut [Option<Copied>],
     ) -> Result<(), Error> {
         let (input, frame) = (seen.frame.place.input, seen.frame.place.frame);
+        let (data, original_len) = match (key, seen.segment) {
+            (None, _) => (Cow::Borrowed(seen.frame.data), seen.frame.original_len),
+            // Part of a segment: it is written where it is whole.
+            (Some(_), None) => return Ok(()),
+            (Some(key), Some(segment)) => {
+                let ends = [segment.source, segment.destination];
+                let ends = ends.map(|end| SocketAddr::new(key.address(end.ip()), end.port()));
+                let (bytes, len) = bare::packet(segment, ends, seen.payload);
+                (Cow::Owned(bytes), len)
+            }
+        };
         let written = self.interface(seen, from).and_then(|interface| {
-            let data = seen.frame.data;
-            let kept = if payload { data.len() } else { seen.headers };
-            self.writer.packet(
-                interface,
-                seen.frame.time,
-                data.get(..kept).unwrap_or(data),
-                seen.frame.original_len,
-                &comments(self.one, input, frame),
-            )
+            let comments = comments(self.one, input, frame);
+            let time = seen.frame.time;
+            self.writer
+                .packet(interface, time, &data, original_len, &comments)
         });
         written.map_err(|error| unwritable(&self.name, &error))?;
         self.frames = self.frames.saturating_add(1);
@@ -633,13 +646,19 @@ impl<'a> PacketFile<'a> {
         if let Some(&known) = self.interfaces.get(&key) {
             return Ok(known);
         }
-        let mut interface = seen.described.cloned().unwrap_or(Interface {
-            link: seen.frame.link,
+        let plain = |link| Interface {
+            link,
             snapshot: 0,
             resolution: NANOSECONDS,
             offset: 0,
             options: Vec::new(),
-        });
+        };
+        // What a file says of its interfaces names machines, and its filters hosts.
+        let mut interface = match seen.described {
+            _ if self.bare => plain(bare::LINK),
+            Some(described) => described.clone(),
+            None => plain(seen.frame.link),
+        };
         let writable = matches!(interface.resolution, 0..=18 | 0x80..=0xbf);
         if !writable || !pcapng::counts_exactly(added.nanos(), interface.resolution) {
             interface.resolution = NANOSECONDS;

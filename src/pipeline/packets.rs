@@ -18,6 +18,7 @@ use crate::{
         flow::{Endpoint, ServerFacts},
         packet::{Frame, Interface, IpPacket, Segment, Skip, Transport},
         place::InputId,
+        prose::{Fixed, Hex, prose},
         time::{Span, Timestamp},
     },
     tcp,
@@ -301,7 +302,7 @@ impl Dealer {
                 packets
                     .anomalies
                     .note(Kind::TimeBackwards, frame.place, || {
-                        format!("{:.3} s back", back.millis_f64() / 1000.0)
+                        prose!("{} s back", Fixed(back.millis_f64() / 1000.0, 3))
                     });
                 // A clock that was put back is noted once.
                 *latest = frame.time;
@@ -312,7 +313,7 @@ impl Dealer {
                 packets
                     .anomalies
                     .note(Kind::TruncatedPacket, frame.place, || {
-                        format!("{had} of {was} bytes")
+                        prose!("{} of {} bytes", had, was)
                     });
             }
             let mut opener = Opener {
@@ -409,7 +410,11 @@ impl Opener<'_> {
         if let Some((stated, is)) = ip::header_sum(packet) {
             self.anomalies
                 .note(Kind::BadChecksum, self.frame.place, || {
-                    format!("IPv4 header: {stated:#06x}, should be {is:#06x}")
+                    prose!(
+                        "IPv4 header: {}, should be {}",
+                        Hex(stated.into()),
+                        Hex(is.into())
+                    )
                 });
         }
         match ip::open(packet) {
@@ -465,7 +470,7 @@ impl Opener<'_> {
                     && let Some(server) = self.quic.take(transport, self.limits.server_facts)
                 {
                     self.anomalies
-                        .note(Kind::OpaqueQuic, self.frame.place, || server.to_string());
+                        .note(Kind::OpaqueQuic, self.frame.place, || prose!("{}", server));
                 }
                 self.quoted(transport);
                 Err(Skip::NotIp)
@@ -532,12 +537,12 @@ fn note_skip(skip: Skip, frame: &Frame<'_>, anomalies: &mut Anomalies) {
         Skip::UnknownLink(link) => {
             anomalies.note(Kind::UnknownLinkType, place, || link::link_name(link));
         }
-        Skip::TooDeep => anomalies.note(Kind::TunnelDepth, place, String::new),
+        Skip::TooDeep => anomalies.note(Kind::TunnelDepth, place, || ""),
         Skip::Malformed(what) => {
             anomalies.note(Kind::MalformedPacket, place, || {
                 match link::interface(frame) {
-                    Some(interface) => format!("{what}, on interface {interface}"),
-                    None => what.to_owned(),
+                    Some(interface) => prose!("{}, on interface {}", what, interface),
+                    None => what.into(),
                 }
             });
         }
@@ -558,9 +563,8 @@ pub(super) struct Seen<'a> {
     pub(super) described: Option<&'a Interface>,
     /// The segment in it, or the one that it makes whole, with Wireshark's stream number.
     pub(super) segment: Option<&'a Segment>,
-    /// How many of its bytes are headers: up to the payload of the segment, or else up to the end of the first IP
-    /// header, as far as that can be told.
-    pub(super) headers: usize,
+    /// Bytes of the segment's payload that are there.
+    pub(super) payload: usize,
     /// Bytes of the segment, when it came in fragments.
     pub(super) assembled: Option<usize>,
     /// The frames that the segment came in, when it came in fragments. (Of fragments of tunnels within which
@@ -603,39 +607,21 @@ pub(super) fn walk<E>(
                 let assembled = card
                     .filter(|card| card.piece == ASSEMBLED)
                     .and_then(|card| hand.assembled.get(card.at as usize));
-                let headers = match card {
-                    Some(card) if assembled.is_none() => {
-                        card.start as usize + usize::from(card.header)
-                    }
-                    _ => outer_headers(&frame),
-                };
                 let (interface, described) = piece.batch.interface(index).unwrap_or_default();
                 each(&Seen {
                     frame,
                     interface,
                     described,
                     segment: card.map(|card| &card.segment),
-                    headers,
+                    payload: card
+                        .and_then(|card| hand.segment(card))
+                        .map_or(0, |(_, payload)| payload.len()),
                     assembled: assembled.map(|assembled| assembled.bytes.len()),
                     frames: assembled.map_or(&[], |assembled| &assembled.frames),
                 })?;
             }
         }
     }
-}
-
-/// The bytes of a frame up to the end of its first IP header without options.
-fn outer_headers(frame: &Frame<'_>) -> usize {
-    let Ok(packet) = link::peel(frame) else {
-        return 0;
-    };
-    let header = match packet.data.first() {
-        Some(first) if first >> 4 == 6 => 40,
-        _ => 20,
-    };
-    let start = packet.data.as_ptr().addr();
-    let start = start.wrapping_sub(frame.data.as_ptr().addr());
-    start.saturating_add(header).min(frame.data.len())
 }
 
 /// The flows of one shard.
@@ -730,7 +716,7 @@ fn note_sum(segment: &Segment, header: &[u8], payload: &[u8], anomalies: &mut An
     let ends = (segment.source.ip(), segment.destination.ip());
     if let Some((stated, is)) = ip::transport_sum(ends, TCP, AT, [header, payload]) {
         anomalies.note(Kind::BadChecksum, segment.place, || {
-            format!("TCP: {stated:#06x}, should be {is:#06x}")
+            prose!("TCP: {}, should be {}", Hex(stated.into()), Hex(is.into()))
         });
     }
 }

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     anomaly::Kind,
-    model::{analysis::Analysis, verdict::Severity},
+    model::{analysis::Analysis, prose::Secret, verdict::Severity},
 };
 use std::fmt::Write;
 
@@ -119,8 +119,8 @@ pub fn summary(doc: &str) -> String {
 fn table<T: Table>(title: &str, shown: &[Analysis], page: &mut String) {
     let _ = write!(
         page,
-        "\n## {title}\n\n{}\n\n| column | type | unit | meaning | example | OpenTelemetry |\n\
-         |---|---|---|---|---|---|\n",
+        "\n## {title}\n\n{}\n\n| column | type | unit | meaning | example | OpenTelemetry | redacted |\n\
+         |---|---|---|---|---|---|---|\n",
         T::ABOUT
     );
     let examples: Vec<_> = shown.iter().map(examples::<T>).collect();
@@ -131,13 +131,14 @@ fn table<T: Table>(title: &str, shown: &[Analysis], page: &mut String) {
         let otel: Vec<_> = column.otel.iter().map(|name| format!("`{name}`")).collect();
         let _ = writeln!(
             page,
-            "| `{}` | {}{} | {} | {} | {example} | {} |",
+            "| `{}` | {}{} | {} | {} | {example} | {} | {} |",
             column.name,
             column.kind.name(),
             if column.always { "" } else { ", or empty" },
             column.unit(),
             cell(column.about),
             otel.join(", "),
+            column.hides.map_or("", Secret::remains),
         );
     }
 }
@@ -245,7 +246,39 @@ conventions that hold the same: those of [MCP](https://github.com/open-telemetry
 (1.44.0); `HOST:PORT` is one column here and two attributes there. The examples are from a run over
 captures in `fixtures/real`, those of thresholds from a talk. [recipes.md](recipes.md) has queries over these files that run as they stand.
 
-Other formats of `forkscope audit --format`:
+## Redacted reports
+
+With `--redact` every report can be given away: names are hashes there, in every format, in the files of `-o`, on
+standard output and on standard error. The column *redacted* of the tables below says what is left of each column;
+where it says nothing, the column has forkscope's own words and numbers, and is as it was. Verdicts, counts and order
+are those of the real names. There is no payload in any report, redacted or not.
+
+A hash is `~` and 16 hexadecimal digits: the first 64 bits of HMAC-SHA-256. Equal names have equal hashes in all columns
+and texts (a session id that is a part of a URL has its own hash there), and in every run with the same key; two
+different ones of a million names share a hash with a chance of 1 in 37 million. With `--redact=KEYFILE` the key is made of the bytes
+of that file, 16 or more (`head -c 32 /dev/urandom > team.key`; a newline at its end is one of them); with `--redact` alone
+it is new each time, and no two reports can be compared. Who has the key can try whether a name that they guess is in a
+report: it stays with those who hold the captures.
+
+| what | what is left |
+|---|---|
+| session ids, names of backends, clients and servers, user agents, texts of unknown kind | the hash |
+| hosts and addresses | the hash, and the port |
+| event ids | the number, as the order of ids is learnt, and the delimiters around it; whatever else is between them is one hash. Of a ULID or a UUID of version 1, 6 or 7 the time. An id that is the session's, and one of which no part is known to be a number, is a hash |
+| targets and services | a hash for each part of path and query; the scheme, the port and parts such as `mcp`, `sse`, `messages` and `sessionId` |
+| JSON-RPC ids, progress tokens | whole numbers of up to nine digits, else the hash as a string |
+| methods, media types, types of events, revisions | those of HTTP and MCP, and dates, else the hash |
+| sentences (`detail`, `reason`, the course of a resume, examples of anomalies) | the words, with hashes for the names in them |
+| inputs | `input-1`, `input-2`, in the order of `inputs.csv`; names of files often hold those of hosts and people |
+| `data_hash` | another hash, equal for equal payloads: nobody can compare it with that of a guess |
+| packets of `--evidence` | IP and TCP headers of their own, without options and payload: times, ports, sequence numbers, flags, windows and lengths are those captured; an address is one of a private network, `10.a.b.c` or `fd…`, whose bytes are the first of its host's hash |
+| HAR entries of `--evidence` | times, method and status |
+
+Times, lengths, ports and numbers of frames and streams stay, as they are what a report is about.
+
+## Other formats
+
+Formats of `forkscope audit --format` beside these:
 
 | format | what it is for |
 |---|---|
@@ -360,11 +393,13 @@ mod tests {
         let page = reports(&[Analysis::default(), crate::report::sample::rich()]);
         let gap = "| `gap_ms` | milliseconds, or empty | ms | ";
         let line = page.lines().find(|line| line.starts_with(gap)).unwrap();
-        assert!(line.ends_with(" | `-12.000` |  |"), "{line}");
+        assert!(line.ends_with(" | `-12.000` |  |  |"), "{line}");
         let id = "| `last_event_id` | text |  | The cursor: ";
         let line = page.lines().find(|line| line.starts_with(id)).unwrap();
         assert!(
-            line.ends_with(" | `42` | `http.request.header.last-event-id` |"),
+            line.ends_with(
+                " | `42` | `http.request.header.last-event-id` | hash; the number stays |"
+            ),
             "{line}"
         );
         assert_eq!(example("a|b`c"), "`a\\|b'c`");

@@ -1307,7 +1307,7 @@ mod tests {
             ..Input::default()
         });
         insta::assert_snapshot!(plain(&analysis));
-        analysis.inputs[0].unreadable = Some("no such file".to_owned());
+        analysis.inputs[0].unreadable = Some("no such file".into());
         let text = plain(&analysis);
         assert!(
             text.starts_with("No input could be read: nothing is known.\n"),
@@ -1344,7 +1344,7 @@ mod tests {
             analysis.findings.push(Finding {
                 resume: None,
                 severity: Severity::Warning,
-                detail: format!("number {number}, {}", "said at some length ".repeat(9)),
+                detail: format!("number {number}, {}", "said at some length ".repeat(9)).into(),
                 ..finding.clone()
             });
             let mut input = analysis.inputs[number % 2].clone();
@@ -1463,7 +1463,7 @@ mod tests {
             let mut analysis = sample::rich();
             for input in &mut analysis.inputs {
                 input.name.clone_from(&any);
-                input.damaged.clone_from(&any);
+                input.damaged = any.clone().into();
             }
             for resume in &mut analysis.resumes {
                 resume.session_id = any.as_str().into();
@@ -1473,12 +1473,12 @@ mod tests {
                 resume.backend_before = Some(any.as_str().into());
                 resume.backend_after = Some(any.as_str().into());
                 resume.client = Some(Endpoint::Name(any.as_str().into(), 1));
-                resume.reason.clone_from(&any);
-                resume.story = vec![any.clone()];
+                resume.reason = any.clone().into();
+                resume.story = vec![any.clone().into()];
             }
             for finding in &mut analysis.findings {
                 finding.session_id = any.as_str().into();
-                finding.detail.clone_from(&any);
+                finding.detail = any.clone().into();
             }
             for style in [Style::default(), VERBOSE] {
                 let text = text(&analysis, style);

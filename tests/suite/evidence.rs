@@ -10,11 +10,13 @@ use forkscope::{
     limits::Limits,
     model::{
         analysis::{Analysis, Finding, Resume},
+        flow::Endpoint,
         packet::{Interface, LinkType},
         place::{InputId, Place},
         time::Timestamp,
     },
-    pipeline::{EvidenceOptions, Options, Progress, Shelf, Written, evidence, run},
+    pipeline::{Options, Progress, Shelf, Written, evidence, run},
+    redact::Key,
     report::{EVIDENCE, Style, evidence::pcapng::Writer},
 };
 use std::{
@@ -63,12 +65,11 @@ struct Proof {
 }
 
 impl Proof {
-    fn of(options: &Options, payload: bool) -> Self {
+    fn of(options: &Options) -> Self {
         let mut analysis = run(options, &Progress::default()).unwrap();
         let mut memory = Memory::default();
-        let how = EvidenceOptions { payload };
         let progress = Progress::default();
-        let written = evidence(&mut analysis, options, how, &progress, &mut memory).unwrap();
+        let written = evidence(&mut analysis, options, &progress, &mut memory).unwrap();
         let files = memory.0.into_iter();
         let files: BTreeMap<_, _> = files.map(|(name, page)| (name, page.take())).collect();
         assert!(written.files.iter().eq(files.keys()), "{:?}", written.files);
@@ -96,7 +97,7 @@ impl Proof {
 
 /// An audit that says where its evidence is.
 pub(crate) fn proven(options: &Options) -> Analysis {
-    Proof::of(options, true).analysis
+    Proof::of(options).analysis
 }
 
 fn fixture(name: &str) -> String {
@@ -257,7 +258,7 @@ fn the_evidence_of_real_captures_gives_the_same_answer() {
     let mut proven = 0;
     for name in names.iter().filter(|name| name.contains(&only)) {
         let options = options_for(&[name]);
-        let proof = Proof::of(&options, true);
+        let proof = Proof::of(&options);
         let expected = proof
             .analysis
             .findings
@@ -289,7 +290,7 @@ fn the_evidence_of_talks_gives_the_same_answer() {
             fs::write(&path, bytes).unwrap();
             let mut options = options(&talk);
             options.inputs.push(path.to_str().unwrap().to_owned());
-            let proof = Proof::of(&options, true);
+            let proof = Proof::of(&options);
             proven += proof.proven().len();
             for problem in differences(&proof, &options) {
                 let known = BEYOND.iter().position(|(name, on, what, _)| {
@@ -356,7 +357,7 @@ fn the_index_leads_from_the_inputs_to_the_files() {
             inputs: names.clone(),
             ..Options::default()
         };
-        let proof = Proof::of(&options, true);
+        let proof = Proof::of(&options);
         let mut found = 0;
         for row in &proof.analysis.evidence {
             let (Some(file), Some(frame)) = (&row.file, row.new_frame) else {
@@ -512,7 +513,7 @@ fn interfaces_keep_their_names_links_and_ticks() {
         inputs: vec![path.to_str().unwrap().to_owned()],
         ..Options::default()
     };
-    let proof = Proof::of(&options, true);
+    let proof = Proof::of(&options);
     assert!(proof.files.len() > 2);
     assert_eq!(differences(&proof, &options), Vec::<String>::new());
     for bytes in proof.files.values() {
@@ -540,13 +541,13 @@ fn evidence_is_the_same_in_every_run() {
         "pv_rotated_0.pcap",
         "hv_fork.har.gz",
     ];
-    let one = Proof::of(&options_for(&names), true);
+    let one = Proof::of(&options_for(&names));
     assert!(one.files.len() > 15, "{}", one.files.len());
     for jobs in [1, 8] {
         let mut options = options_for(&names);
         options.inputs.reverse();
         options.jobs = jobs;
-        let other = Proof::of(&options, true);
+        let other = Proof::of(&options);
         assert!(one.files == other.files, "{jobs}");
         assert_eq!(one.index(), other.index());
     }
@@ -585,7 +586,7 @@ fn taps_whose_clocks_differ_are_put_right_in_the_evidence() {
     }
     let given = forkscope::model::time::Span::from_nanos(-1_500_001_000);
     options.clock_offsets = vec![("b.pcap".to_owned(), given)];
-    let proof = Proof::of(&options, true);
+    let proof = Proof::of(&options);
     let options = Options {
         clock_offsets: Vec::new(),
         ..options
@@ -614,7 +615,7 @@ fn a_file_holds_no_more_than_its_limit() {
     let mut options = options_for(&["ts15.pcap.gz"]);
     options.limits.evidence_bytes = 16 << 10;
     options.limits.evidence_files = 7;
-    let proof = Proof::of(&options, true);
+    let proof = Proof::of(&options);
     let findings = proof.analysis.findings.len();
     assert_eq!(proof.files.len(), 7);
     assert_eq!(proof.written.beyond, findings - 7);
@@ -658,21 +659,63 @@ fn a_file_holds_no_more_than_its_limit() {
     }
 }
 
-/// Without payload, nothing of it is written, and the files say so. Conversations can still be followed.
+/// Where names are hidden, evidence has no payload, no address and no name of the capture, and says so.
+/// Conversations can still be followed.
 #[test]
-fn without_payload_packets_end_after_their_headers() {
-    let options = options_for(&["ts04.pcap", "hv_fork.har.gz"]);
-    let proof = Proof::of(&options, false);
-    assert!(proof.files.keys().any(|name| name.ends_with(".har")));
-    for (name, bytes) in &proof.files {
+fn redacted_evidence_has_bare_headers_and_other_addresses() {
+    let names = ["ts04.pcap", "hv_fork.har.gz"];
+    let plain = Proof::of(&options_for(&names));
+    let options = Options {
+        redact: Some(Key::from_bytes(b"a key of sixteen").unwrap()),
+        ..options_for(&names)
+    };
+    let proof = Proof::of(&options);
+    assert_eq!(
+        proof.files,
+        Proof::of(&options).files,
+        "one key, one result"
+    );
+    // The names have the session in them, and begin with the number of the finding.
+    assert_eq!(proof.files.len(), plain.files.len());
+    let mut secrets: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    for session in &plain.analysis.sessions {
+        secrets.push(session.session_id.to_string());
+    }
+    for exchange in &plain.analysis.exchanges {
+        let ends = [&exchange.client, &exchange.server].into_iter().flatten();
+        secrets.extend(ends.map(|end| match end {
+            Endpoint::Address(address) => address.ip().to_string(),
+            Endpoint::Name(name, _) => name.to_string(),
+        }));
+    }
+    secrets.sort();
+    secrets.dedup();
+    assert!(secrets.len() > 6, "{secrets:?}");
+    for (name, bytes) in proof
+        .files
+        .iter()
+        .chain([(&"index.csv".to_owned(), &proof.index().into())])
+    {
+        let text = String::from_utf8_lossy(bytes);
+        for secret in secrets.iter().map(String::as_str).chain(["jsonrpc"]) {
+            assert!(!text.contains(secret), "{name} tells {secret}");
+        }
+    }
+    let told = |secret: &str| {
+        let mut files = plain.files.values();
+        files.any(|bytes| String::from_utf8_lossy(bytes).contains(secret))
+    };
+    assert!(
+        secrets
+            .iter()
+            .all(|secret| told(secret) || secret.contains('.')),
+        "the search finds what is there"
+    );
+    for ((name, bytes), whole) in proof.files.iter().zip(plain.files.values()) {
         if name.ends_with(".har") {
             let har: serde_json::Value = serde_json::from_slice(bytes).unwrap();
-            assert!(
-                har["log"]["comment"]
-                    .as_str()
-                    .unwrap()
-                    .contains("the payload is cut off")
-            );
+            let comment = har["log"]["comment"].as_str().unwrap();
+            assert!(comment.contains("the payload is cut off"), "{comment}");
             for entry in har["log"]["entries"].as_array().unwrap() {
                 assert_eq!(entry["request"]["url"], "");
                 assert!(
@@ -683,15 +726,18 @@ fn without_payload_packets_end_after_their_headers() {
         }
         let said = String::from_utf8_lossy(blocks(bytes)[0].1);
         assert!(said.contains("the payload is cut off"), "{said}");
+        let (packets, whole) = (packets_of(bytes), packets_of(whole));
+        assert_eq!(packets.len(), whole.len());
         let mut cut = 0;
-        for packet in packets_of(bytes) {
+        for packet in packets.iter().filter(|packet| !packet.data.is_empty()) {
             cut += usize::from(packet.original as usize > packet.data.len());
-            let text = String::from_utf8_lossy(&packet.data);
-            assert!(
-                !text.contains("HTTP") && !text.contains("jsonrpc"),
-                "{name}: {text}"
+            // IPv4 and TCP, from and to what stands for loopback's addresses.
+            assert_eq!(packet.data.len(), 40, "{name}");
+            assert_eq!(
+                (packet.data[0], packet.data[12], packet.data[16]),
+                (0x45, 10, 10)
             );
-            assert!(packet.data.len() >= 54, "{name}: the headers are there");
+            assert_ne!(packet.data[12..16], packet.data[16..20]);
         }
         assert!(cut > 10, "{name}");
     }
@@ -711,7 +757,7 @@ fn wireshark_opens_the_evidence_and_shows_the_comments() {
         "tsfmt_gz.pcap.gz",
         "ts11.pcap",
     ];
-    let proof = Proof::of(&options_for(&names), true);
+    let proof = Proof::of(&options_for(&names));
     let folder = TempDir::new().unwrap();
     let mut files = 0;
     for (name, bytes) in &proof.files {
@@ -905,7 +951,7 @@ fn nothing_half_written_stays() {
     let out = folder.path().join("proof");
     fs::create_dir_all(out.join("001-event-id-reused-taken")).unwrap();
     let first = {
-        let proof = Proof::of(&options_for(&["ts04.pcap"]), true);
+        let proof = Proof::of(&options_for(&["ts04.pcap"]));
         proof.files.keys().next().unwrap().clone()
     };
     fs::create_dir_all(out.join(&first).join("in-the-way")).unwrap();
@@ -953,11 +999,9 @@ fn a_full_disk_is_an_error_that_names_the_file() {
         let options = options_for(&[name]);
         for room in [0, 300, 3_000] {
             let mut analysis = run(&options, &Progress::default()).unwrap();
-            let how = EvidenceOptions { payload: true };
             let error = evidence(
                 &mut analysis,
                 &options,
-                how,
                 &Progress::default(),
                 &mut Full(room),
             )
@@ -990,14 +1034,7 @@ fn an_input_that_is_gone_is_told() {
             Some(left) => fs::write(&path, &whole[..left]).unwrap(),
         }
         let mut memory = Memory::default();
-        let how = EvidenceOptions { payload: true };
-        let outcome = evidence(
-            &mut analysis,
-            &options,
-            how,
-            &Progress::default(),
-            &mut memory,
-        );
+        let outcome = evidence(&mut analysis, &options, &Progress::default(), &mut memory);
         match left {
             None => assert!(outcome.is_err()),
             Some(_) => assert!(outcome.is_ok()),
@@ -1014,7 +1051,7 @@ fn an_input_that_is_gone_is_told() {
 #[test]
 fn what_the_wire_says_is_escaped_in_comments() {
     let text = fs::read_to_string(PathBuf::from(fixture("hv_fork_bom.har"))).unwrap();
-    let proof = Proof::of(&options_for(&["hv_fork_bom.har"]), true);
+    let proof = Proof::of(&options_for(&["hv_fork_bom.har"]));
     let session = proof.analysis.findings[0].session_id.to_string();
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("a.har");
@@ -1023,7 +1060,7 @@ fn what_the_wire_says_is_escaped_in_comments() {
         inputs: vec![path.to_str().unwrap().to_owned()],
         ..Options::default()
     };
-    let proof = Proof::of(&options, true);
+    let proof = Proof::of(&options);
     assert!(!proof.files.is_empty());
     for (name, bytes) in &proof.files {
         assert!(
@@ -1074,7 +1111,7 @@ fn fragments_and_tunnels_are_copied_whole() {
         fs::write(&path, links::pcap(link, &frames)).unwrap();
         let mut options = options(&talk);
         options.inputs.push(path.to_str().unwrap().to_owned());
-        let proof = Proof::of(&options, true);
+        let proof = Proof::of(&options);
         assert!(!proof.files.is_empty(), "{name}");
         assert_eq!(
             differences(&proof, &options),
@@ -1085,8 +1122,11 @@ fn fragments_and_tunnels_are_copied_whole() {
         for bytes in proof.files.values() {
             assert_eq!(packets_of(bytes).len(), frames.len(), "{name}");
         }
-        let bare = Proof::of(&options, false);
+        options.redact = Some(Key::random().unwrap());
+        let bare = Proof::of(&options);
         for bytes in bare.files.values() {
+            // Each segment once, where it is whole, and without what was around it.
+            assert_eq!(packets_of(bytes).len(), plain.len(), "{name}");
             assert!(
                 !String::from_utf8_lossy(bytes).contains("HTTP/1.1"),
                 "{name}"

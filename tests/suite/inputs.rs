@@ -115,7 +115,12 @@ fn again(analysis: &Analysis) -> Vec<String> {
     let twice = analysis.anomalies.iter();
     let twice = twice.filter(|(_, kind, _)| *kind == Kind::DuplicateInput);
     twice
-        .flat_map(|(_, _, tally)| tally.examples.iter().map(|example| example.detail.clone()))
+        .flat_map(|(_, _, tally)| {
+            tally
+                .examples
+                .iter()
+                .map(|example| example.detail.to_string())
+        })
         .collect()
 }
 

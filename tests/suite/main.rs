@@ -57,6 +57,9 @@ mod browser;
 // The binary as people run it: arguments, exit codes, what goes where.
 mod cli;
 
+// Reports that hide names: searched for every secret of every fixture.
+mod redact;
+
 // Pages and reports that are generated from the code, held against the committed ones.
 mod docs;
 

@@ -28,6 +28,7 @@ use crate::{
     model::{
         har::HarEntry,
         place::{InputId, Place},
+        prose::{Prose, prose},
         time::Timestamp,
     },
 };
@@ -48,7 +49,7 @@ pub struct Summary {
     pub omits_open: bool,
     /// Where reading stopped before the end, as an offset in the text (in UTF-8, without byte
     /// order mark), and why. Of a cut entry it is the start.
-    pub damage: Option<(u64, String)>,
+    pub damage: Option<(u64, Prose)>,
     /// The first instant that an entry tells of.
     pub first_time: Option<Timestamp>,
     /// The last instant that an entry tells of: its end, or an event's time.
@@ -185,7 +186,7 @@ impl Reader<'_> {
             Item::Creator(json) => self.creators(&String::from_utf8_lossy(json)),
             Item::Refused(why) => {
                 self.number = self.number.saturating_add(1);
-                self.note(Kind::BadEntry, || why.to_owned());
+                self.note(Kind::BadEntry, || why);
             }
             Item::Entry(json) => {
                 self.number = self.number.saturating_add(1);
@@ -202,12 +203,13 @@ impl Reader<'_> {
     fn hand_out(&mut self, parsed: Parsed) {
         let Parsed { entry, headers_cut } = parsed;
         if headers_cut {
-            self.note(Kind::HeadLimit, || "more headers than the limit".to_owned());
+            self.note(Kind::HeadLimit, || "more headers than the limit");
         }
         if !self.copies.is_new(fingerprint(&entry)) {
-            self.note(Kind::DuplicateEntry, || {
-                "equal start, method, URL, headers and bodies".to_owned()
-            });
+            self.note(
+                Kind::DuplicateEntry,
+                || "equal start, method, URL, headers and bodies",
+            );
             return;
         }
         let events = entry.events.iter().flatten();
@@ -254,7 +256,7 @@ impl Reader<'_> {
         }
     }
 
-    fn note(&mut self, kind: Kind, detail: impl FnOnce() -> String) {
+    fn note<D: Into<Prose>>(&mut self, kind: Kind, detail: impl FnOnce() -> D) {
         let place = Place {
             input: self.input,
             frame: self.number,
@@ -287,9 +289,9 @@ impl Reader<'_> {
         if let Some((offset, broken)) = ending.damage {
             let entries = self.summary.entries;
             let why = match (failure, broken) {
-                (Some(failure), _) => failure,
-                (None, Broken::Cut) => "the text ends here".to_owned(),
-                (None, Broken::NotJson) => "no JSON from here on".to_owned(),
+                (Some(failure), _) => failure.into(),
+                (None, Broken::Cut) => Prose::from("the text ends here"),
+                (None, Broken::NotJson) => "no JSON from here on".into(),
             };
             let kind = match broken {
                 Broken::Cut => Kind::FileCut,
@@ -297,7 +299,12 @@ impl Reader<'_> {
             };
             self.number = self.number.saturating_add(1);
             self.note(kind, || {
-                format!("offset {offset}: {why}; {entries} complete entries were read")
+                prose!(
+                    "offset {}: {}; {} complete entries were read",
+                    offset,
+                    why,
+                    entries
+                )
             });
             self.summary.damage = Some((offset, why));
         }

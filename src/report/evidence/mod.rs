@@ -3,6 +3,7 @@
 //! [`Plan`] says what of an analysis is wanted, [`Sizes`] takes how much that is while the inputs are read again, and
 //! [`Plan::choose`] fits it into a file each. Reading is for the pipeline to do: once for the sizes, once to copy.
 
+pub mod bare;
 pub mod har;
 pub mod pcapng;
 

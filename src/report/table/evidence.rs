@@ -50,7 +50,7 @@ impl Table for Evidence {
         ),
         column!(
             "session_id",
-            Text,
+            Text(Session),
             "The session; nothing where the finding is on none.",
             |analysis, r| of(analysis, r).map(|f| Value::Text(&f.session_id)).into(),
             otel = ["mcp.session.id"],
@@ -80,7 +80,7 @@ impl Table for Evidence {
         ),
         column!(
             "note",
-            Text,
+            Text(Prose),
             "What is said of it; it stands as a comment at the packet.",
             |_, r| Value::Text(&r.note),
             always = true
@@ -123,7 +123,7 @@ impl Table for Evidence {
         ),
         column!(
             "wireshark_filter",
-            Text,
+            Text(Nothing),
             "A display filter that shows the conversation in the file; empty for a HAR.",
             |_, r| match r.new_tcp_stream {
                 None => Value::Unknown,
