@@ -15,6 +15,7 @@ use forkscope::{
         flow::Side,
         packet::{Frame, IpPacket, LinkType, Segment, Skip, TcpFlags, Transport},
         place::{At, InputId, Place},
+        prose::Prose,
         time::Timestamp,
     },
     pipeline::{self, Options, Progress},
@@ -633,7 +634,7 @@ impl http::Sink for Told {
         told.ends[1] = Some(format!("{how:?} {wire_bytes} {}", at.offset));
     }
 
-    fn anomaly(&mut self, kind: Kind, _: At, _: String) {
+    fn anomaly(&mut self, kind: Kind, _: At, _: Prose) {
         self.lost |= matches!(
             kind,
             Kind::NotHttp | Kind::BadHead | Kind::HeadLimit | Kind::BadChunk | Kind::BodyFraming

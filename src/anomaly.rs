@@ -1,7 +1,10 @@
 //! What is odd in a capture or on the wire: counted, with a few examples kept, never a reason to
 //! stop and never a judgement.
 
-use crate::model::place::{InputId, Place};
+use crate::model::{
+    place::{InputId, Place},
+    prose::Prose,
+};
 use std::collections::BTreeMap;
 
 /// Declares [`Kind`] and lists all of it, so that neither can lack one.
@@ -323,7 +326,7 @@ pub struct Example {
     /// Where.
     pub place: Place,
     /// What exactly: lengths, offsets, values; never payload.
-    pub detail: String,
+    pub detail: Prose,
 }
 
 /// Counts of oddities by input and kind, with the first few examples of each.
@@ -343,13 +346,13 @@ pub struct Tally {
 
 impl Anomalies {
     /// Counts one. `detail` is only built while examples are still kept.
-    pub fn note(&mut self, kind: Kind, place: Place, detail: impl FnOnce() -> String) {
+    pub fn note<D: Into<Prose>>(&mut self, kind: Kind, place: Place, detail: impl FnOnce() -> D) {
         let tally = self.seen.entry((place.input, kind)).or_default();
         tally.count += 1;
         if tally.examples.len() < EXAMPLES {
             tally.examples.push(Example {
                 place,
-                detail: detail(),
+                detail: detail().into(),
             });
         }
     }
@@ -363,6 +366,11 @@ impl Anomalies {
             mine.examples.sort();
             mine.examples.truncate(EXAMPLES);
         }
+    }
+
+    /// The examples of all of them.
+    pub fn examples_mut(&mut self) -> impl Iterator<Item = &mut Example> {
+        self.seen.values_mut().flat_map(|tally| &mut tally.examples)
     }
 
     /// How often `kind` was seen in `input`.

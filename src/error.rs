@@ -32,8 +32,8 @@ impl Error {
 
     /// The underlying input/output error, when there is one.
     #[must_use]
-    pub fn io_kind(&self) -> Option<io::ErrorKind> {
-        self.source.as_ref().map(io::Error::kind)
+    pub const fn cause(&self) -> Option<&io::Error> {
+        self.source.as_ref()
     }
 }
 

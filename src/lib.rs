@@ -14,6 +14,7 @@ pub mod link;
 pub mod mcp;
 pub mod model;
 pub mod pipeline;
+pub mod redact;
 pub mod report;
 pub mod sse;
 pub mod tcp;

@@ -74,6 +74,12 @@ pub struct Limits {
     /// Refusals of connections, and ends of torn ones, that each shard remembers: a scan of ports must not
     /// fill the memory. Beyond it, less is known of when servers started and what was seen whole.
     pub server_facts: usize,
+    /// Findings that get a file of evidence, the worst first: 100, more than anybody opens, and few enough for
+    /// their files to be open at once beside the inputs.
+    pub evidence_files: usize,
+    /// Packets in one file of evidence: 4 MiB, many times what a session without large results has. A connection of
+    /// hundreds of megabytes is not copied whole.
+    pub evidence_bytes: u64,
     /// Deliveries that the resumes of one session are held against, in all: 8 million. A thousand resumes of
     /// cursors with a thousand messages behind each are one. Past it, what a resume brought is not judged.
     pub history_looks: u64,
@@ -108,6 +114,8 @@ impl Default for Limits {
             text: 8 << 10,
             har_entry: 256 << 20,
             server_facts: 1 << 16,
+            evidence_files: 100,
+            evidence_bytes: 4 << 20,
             history_looks: 8_000_000,
         }
     }

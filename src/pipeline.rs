@@ -3,6 +3,7 @@
 mod conclude;
 mod connection;
 mod draft;
+mod evidence;
 mod har;
 mod naming;
 mod packets;
@@ -16,11 +17,14 @@ use crate::{
     model::{
         analysis::{Analysis, ClockOffset, Input},
         place::{InputId, Place},
+        prose::{Named, Prose, Secret, prose},
         time::Span,
     },
+    redact::Key,
 };
 use conclude::Harvest;
 use draft::Settings;
+pub use evidence::{Shelf, Written, evidence};
 use har::Har;
 use rayon::prelude::*;
 use std::{
@@ -50,6 +54,8 @@ pub struct Options {
     pub clock_offsets: Vec<(String, Span)>,
     /// Cuts of one server no more than this apart are one incident.
     pub window: Span,
+    /// Names are hashed with this key before any report sees them; what writes payload writes none then.
+    pub redact: Option<Key>,
     /// Threads; 0 for one a core. No more than 256 are started.
     pub jobs: usize,
     /// Caps.
@@ -67,6 +73,7 @@ impl Default for Options {
             all_sse: false,
             clock_offsets: Vec::new(),
             window: Span::from_secs(2),
+            redact: None,
             jobs: 0,
             limits: Limits::default(),
         }
@@ -140,7 +147,7 @@ fn gather(options: &Options, progress: &Progress) -> Result<Harvest, Error> {
     progress.total.store(total, Ordering::Relaxed);
     for (name, error) in missing {
         harvest.inputs.push(Input {
-            unreadable: Some(reason(&name, &error.to_string())),
+            unreadable: Some(reason(&name, &error)),
             name,
             ..Input::default()
         });
@@ -178,7 +185,9 @@ fn gather(options: &Options, progress: &Progress) -> Result<Harvest, Error> {
     let mut read: Vec<Har> = har_inputs
         .into_par_iter()
         .map(|(input, har)| {
-            let mut har = read_har(input, har, &settings, &options.limits, progress);
+            let row = harvest.inputs.get(input.0 as usize);
+            let name = row.map_or("", |row| &*row.name);
+            let mut har = read_har((input, name), har, &settings, &options.limits, progress);
             if let Some(span) = harvest.given.get(&input) {
                 har.move_times(*span);
             }
@@ -189,9 +198,7 @@ fn gather(options: &Options, progress: &Progress) -> Result<Harvest, Error> {
     for har in read {
         if let Some(row) = harvest.inputs.get_mut(har.input.0 as usize) {
             let name = std::mem::take(&mut row.name);
-            let unreadable = har.row.unreadable.as_ref().map(|why| reason(&name, why));
             *row = Input {
-                unreadable,
                 name,
                 path: row.path.take(),
                 clock: row.clock.take(),
@@ -272,9 +279,9 @@ fn note_again(again: &[(String, String)], harvest: &mut Harvest, first: usize) {
         if let Some(place) = place(kept) {
             harvest.anomalies.note(Kind::DuplicateInput, place, || {
                 if name == kept {
-                    "named again".to_owned()
+                    "named again".into()
                 } else {
-                    format!("named again as {name}")
+                    prose!("named again as {}", Named(Secret::Input, name))
                 }
             });
         }
@@ -282,7 +289,7 @@ fn note_again(again: &[(String, String)], harvest: &mut Harvest, first: usize) {
     for row in &harvest.inputs {
         if let Some(place) = row.copy_of.as_deref().and_then(place) {
             harvest.anomalies.note(Kind::DuplicateInput, place, || {
-                format!("{} holds the same bytes", row.name)
+                prose!("{} holds the same bytes", Named(Secret::Input, &row.name))
             });
         }
     }
@@ -306,13 +313,17 @@ fn describe_copies(copies: &[Option<usize>], first: usize, inputs: &mut [Input])
 }
 
 /// Why an input could not be read, without its name, which stands beside it.
-fn reason(name: &str, text: &str) -> String {
+fn reason(name: &str, error: &Error) -> Prose {
+    if let Some(own) = error.cause() {
+        return prose!("{}", own);
+    }
+    let text = error.to_string();
     let own = text.strip_prefix("cannot read ").and_then(|rest| {
         rest.strip_prefix(name)
             .or_else(|| rest.strip_prefix("standard input").filter(|_| name == "-"))?
             .strip_prefix(": ")
     });
-    own.unwrap_or(text).to_owned()
+    own.unwrap_or(&text).to_owned().into()
 }
 
 type Inputs<'p, T> = Vec<(InputId, T)>;
@@ -347,7 +358,7 @@ fn classify<'p>(
         match classified {
             Some(Ok(Classified::Packets(packets))) => packet_inputs.push((id, packets)),
             Some(Ok(Classified::Har(har))) => har_inputs.push((id, har)),
-            Some(Err(error)) => row.unreadable = Some(reason(&row.name, &error.to_string())),
+            Some(Err(error)) => row.unreadable = Some(reason(&row.name, &error)),
             None => {
                 let original = copy.and_then(|original| sources.get(original));
                 row.copy_of = original.map(|original| original.name.clone());
@@ -365,12 +376,12 @@ fn describe_packets(row: Option<&mut Input>, summary: Summary) {
         .link_types
         .iter()
         .filter(|link| !link::is_read(**link))
-        .map(|link| link::link_name(*link))
+        .map(|link| link::link_name(*link).to_string())
         .collect();
     row.link_types = summary
         .link_types
         .into_iter()
-        .map(link::link_name)
+        .map(|link| link::link_name(link).to_string())
         .collect();
     row.packets = summary.totals.packets;
     row.bytes = summary.totals.bytes;
@@ -379,15 +390,13 @@ fn describe_packets(row: Option<&mut Input>, summary: Summary) {
     row.truncated_packets = summary.totals.truncated;
     row.damaged = summary
         .damage
-        .map(|damage| damage.to_string())
+        .map(|damage| damage.said())
         .unwrap_or_default();
-    row.unreadable = summary
-        .error
-        .map(|error| reason(&row.name, &error.to_string()));
+    row.unreadable = summary.error.map(|error| reason(&row.name, &error));
 }
 
 fn read_har(
-    input: InputId,
+    (input, name): (InputId, &str),
     source: HarInput<'_>,
     settings: &Settings,
     limits: &Limits,
@@ -397,7 +406,7 @@ fn read_har(
     let (mut text, format) = match source.open(limits, &progress.done) {
         Ok(open) => open,
         Err(error) => {
-            har.row.unreadable = Some(error.to_string());
+            har.row.unreadable = Some(reason(name, &error));
             return har;
         }
     };
@@ -419,10 +428,15 @@ fn read_har(
             har.row.har = Some(std::mem::take(&mut har.facts));
             if let Some((offset, what)) = summary.damage {
                 let entries = summary.entries;
-                har.row.damaged = format!("{what} at offset {offset}; {entries} complete entries");
+                har.row.damaged = prose!(
+                    "{} at offset {}; {} complete entries",
+                    what,
+                    offset,
+                    entries
+                );
             }
         }
-        Err(error) => har.row.unreadable = Some(error.to_string()),
+        Err(error) => har.row.unreadable = Some(reason(name, &error)),
     }
     har
 }

@@ -106,7 +106,7 @@ impl<'a> Bill<'_, 'a> {
                 lost.push(LostRequest {
                     rpc_id: request.id.to_owned(),
                     method: request.method.to_owned(),
-                    reason: self.why_lost(stream, request, last).to_owned(),
+                    reason: self.why_lost(stream, request, last),
                     progress: self.progress(request.progress_token, stream, cut),
                     confidence: if torn {
                         Confidence::Low

@@ -68,6 +68,23 @@ impl Class {
     }
 }
 
+impl Token<'_> {
+    /// How much of the token is the number itself, where it is one: of a UUID or ULID the time alone, as
+    /// the rest is random or names a host; nothing of what is too long to count with.
+    #[must_use]
+    pub fn number_len(&self) -> usize {
+        match self.class {
+            // Twelve digits of milliseconds, or sixteen of ticks, and the version.
+            Class::Uuid(7) => 15,
+            Class::Uuid(1 | 6) => 18,
+            Class::Ulid => 10,
+            Class::Decimal | Class::Epoch(_) if self.text.len() <= 20 => self.text.len(),
+            Class::Hex(digits) if digits <= 16 => self.text.len(),
+            _ => 0,
+        }
+    }
+}
+
 impl<'a> Parts<'a> {
     /// Cuts an id.
     #[must_use]

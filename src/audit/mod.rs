@@ -133,6 +133,17 @@ pub fn audit(
     judged
 }
 
+/// Which part of the run's event ids is their number.
+#[must_use]
+pub fn id_numbers(
+    grouping: &Grouping,
+    exchanges: &[Exchange],
+    servers: &ServerFacts,
+) -> order::NumberTokens {
+    let services = Services::of(grouping, exchanges, servers);
+    Orders::learn(&grouping.sessions, &services.of_session, exchanges).number_tokens()
+}
+
 /// When a session was captured: in the inputs that it was seen in, and in those that go on with them.
 fn covered(coverage: &Coverage, session: &Session, exchanges: &[Exchange]) -> Covered {
     let inputs: BTreeSet<InputId> = session

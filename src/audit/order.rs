@@ -9,6 +9,7 @@
 use super::id::{Class, Number, Parts, Shape};
 use crate::model::{
     exchange::{Exchange, Teller},
+    id::IdPart,
     session::Session,
     time::Span,
     verdict::IdScheme,
@@ -27,6 +28,13 @@ pub struct Orders {
     /// Numbers of counters that all sessions of a service share (no id occurs in two of them), by
     /// key; only of shapes that some stream seems to skip in.
     wide: BTreeMap<(u32, Shape), BTreeMap<Box<str>, Wide>>,
+}
+
+/// Which token of the ids of a run is their number, whatever service they are of.
+#[derive(Debug, Default)]
+pub struct NumberTokens {
+    /// By shape; `None` where none is, or where two services have two.
+    token: HashMap<Shape, Option<usize>, RandomState>,
 }
 
 /// A counter that sessions share.
@@ -55,6 +63,8 @@ struct Learnt {
     scheme: IdScheme,
     /// The service has several backends, each with a clock of its own.
     clocks: bool,
+    /// No step was seen that could have told.
+    unseen: bool,
 }
 
 /// Where an id stands: its key, its number, and the scheme both follow.
@@ -151,6 +161,32 @@ impl Orders {
             }
         };
         stand(&parts, learnt)
+    }
+
+    /// The numbers of ids, whatever service they are of.
+    #[must_use]
+    pub fn number_tokens(&self) -> NumberTokens {
+        let mut token: HashMap<Shape, Option<usize>, RandomState> = HashMap::default();
+        let mut told: Vec<(Shape, usize)> = Vec::new();
+        #[expect(
+            clippy::iter_over_hash_type,
+            reason = "what is known of a shape does not depend on the order of services"
+        )]
+        for (&(_, shape), learnt) in &self.shapes {
+            // Where steps were seen and nothing grew, none is the number.
+            if !learnt.unseen {
+                token.entry(shape).or_default();
+            }
+            told.extend(learnt.number.map(|number| (shape, number)));
+        }
+        told.sort_unstable();
+        told.dedup();
+        for run in told.chunk_by(|a, b| a.0 == b.0) {
+            if let Some(&(shape, number)) = run.first() {
+                token.insert(shape, (run.len() == 1).then_some(number));
+            }
+        }
+        NumberTokens { token }
     }
 
     /// How `a` stands to `b`, both ids of one service and session.
@@ -391,6 +427,43 @@ impl Orders {
             }
         }
     }
+}
+
+impl NumberTokens {
+    /// Cuts an id into its number and the rest.
+    #[must_use]
+    pub fn cut<'i>(&self, id: &'i str) -> Vec<IdPart<'i>> {
+        let parts = Parts::of(id);
+        let number = match self.token.get(&parts.shape()) {
+            Some(known) => *known,
+            None => only_number(&parts),
+        };
+        let mut cut = Vec::with_capacity(parts.tokens.len() + 1);
+        for (index, token) in parts.tokens.iter().enumerate() {
+            let len = if number == Some(index) {
+                token.number_len()
+            } else {
+                0
+            };
+            let (stays, hidden) = token.text.split_at_checked(len).unwrap_or(("", token.text));
+            for (text, stays) in [(stays, true), (hidden, false)] {
+                if !text.is_empty() {
+                    cut.push(IdPart { text, stays });
+                }
+            }
+        }
+        cut
+    }
+}
+
+/// The number of an id of which nothing was learnt: a decimal or a time beside no other. What may be a
+/// number in hexadecimal may be anything.
+fn only_number(parts: &Parts<'_>) -> Option<usize> {
+    let mut candidates = (0..)
+        .zip(&parts.tokens)
+        .filter(|(_, token)| token.class.is_candidate() && !matches!(token.class, Class::Hex(_)));
+    let (first, _) = candidates.next()?;
+    candidates.next().is_none().then_some(first)
 }
 
 /// The services of which more than one backend is named, be it by what names no stream's backend.
@@ -661,6 +734,7 @@ impl Statistics {
             hexadecimal: number
                 .is_some_and(|index| self.letters.get(index).copied().unwrap_or(false)),
             scheme,
+            unseen: self.steps == 0,
             ..Learnt::default()
         }
     }

@@ -7,6 +7,7 @@ use crate::model::{
     exchange::{Answer, EndCause, Exchange},
     flow::{Endpoint, ServerFacts},
     place::InputId,
+    prose::{Fixed, Prose, prose},
     session::Session,
     time::{Span, Timestamp},
     verdict::Verdict,
@@ -321,7 +322,7 @@ pub fn refusals(
                         .then(|| insisted(&steps, index, neighbours))
                         .flatten(),
                     context: match kind {
-                        RefusalKind::Misrouted => outlook.whereabouts(index).to_owned(),
+                        RefusalKind::Misrouted => outlook.whereabouts(index).into(),
                         _ => outlook.context(index, neighbours),
                     },
                     site: step.site(incarnation_at(step.time)),
@@ -364,7 +365,7 @@ fn revived_after_delete(
         status: step.exchange.status().unwrap_or(0),
         count: 1,
         insisted: None,
-        context: "served after a good DELETE".to_owned(),
+        context: "served after a good DELETE".into(),
         site: step.site(incarnation_at(step.time)),
         last: step.time,
         resumes: step.resume.into_iter().collect(),
@@ -816,33 +817,33 @@ impl<'s, 'a> Outlook<'s, 'a> {
         }
     }
 
-    fn context(&self, index: usize, neighbours: &Neighbours<'_>) -> String {
+    fn context(&self, index: usize, neighbours: &Neighbours<'_>) -> Prose {
         let Some(step) = self.steps.get(index) else {
-            return String::new();
+            return Prose::default();
         };
         let mut words = Vec::new();
         if let Some(success) = self.before(index) {
             let seen = success.exchange.end.time.min(step.time).max(success.time);
-            words.push(format!(
-                "{:.1} s after the last success",
-                step.time.since(seen).millis_f64() / 1000.0
+            words.push(prose!(
+                "{} s after the last success",
+                Fixed(step.time.since(seen).millis_f64() / 1000.0, 1)
             ));
         }
         if let Some(cut) = self.last_cut(step.time) {
-            words.push(format!(
-                "{:.1} s after a cut of its stream",
-                step.time.since(cut).millis_f64() / 1000.0
+            words.push(prose!(
+                "{} s after a cut of its stream",
+                Fixed(step.time.since(cut).millis_f64() / 1000.0, 1)
             ));
         }
         if let Some(cut) = self.last_cut(step.time)
             && neighbours.down_between(cut, step.time)
         {
-            words.push("the server refused connections in between: a restart".to_owned());
+            words.push("the server refused connections in between: a restart".into());
         }
         if neighbours.initialized_between(step.time, step.time.plus(AFTER_CUT)) {
-            words.push("other clients initialize just after: a restart".to_owned());
+            words.push("other clients initialize just after: a restart".into());
         }
-        words.join(", ")
+        Prose::join(words, ", ")
     }
 }
 

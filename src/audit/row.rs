@@ -6,6 +6,7 @@ use crate::model::{
     case::{RefusalKind, ResumeCase, SessionCase},
     event::Event,
     exchange::{Answer, EndCause, Exchange, Window},
+    prose::{Prose, event_id, prose},
     session::{Resumption, Session},
     time::{Span, Timestamp},
     verdict::{IdScheme, SessionEnd, Verdict},
@@ -158,7 +159,7 @@ fn disconnect(before: &Exchange, start: Timestamp) -> Option<(Timestamp, EndCaus
 }
 
 /// What was delivered last and what came, for people.
-fn story(frame: &Frame<'_>) -> Vec<String> {
+fn story(frame: &Frame<'_>) -> Vec<Prose> {
     let Frame {
         session,
         exchanges,
@@ -169,29 +170,30 @@ fn story(frame: &Frame<'_>) -> Vec<String> {
     } = frame;
     let mut lines = Vec::new();
     if let Some(before) = segment_before(session, exchanges, resumption, exchange.time()) {
-        lines.push(format!("before: {}", ids(before, true)));
+        lines.push(prose!("before: {}", ids(before, true)));
     }
     if exchange.is_event_stream() {
         let came = if exchange.events.is_empty() {
-            "nothing".to_owned()
+            "nothing".into()
         } else {
             ids(exchange, false)
         };
-        lines.push(format!("came: {came}"));
+        lines.push(prose!("came: {}", came));
     }
     if !decision.missing.is_empty() {
-        lines.push(format!("missing: {}", decision.missing.join(", ")));
+        let missing = Prose::join(decision.missing.iter().cloned(), ", ");
+        lines.push(prose!("missing: {}", missing));
     }
     lines
 }
 
 /// The first (or last) ids of a segment, in order.
-fn ids(exchange: &Exchange, tail: bool) -> String {
+fn ids(exchange: &Exchange, tail: bool) -> Prose {
     const SHOWN: usize = 6;
     let name = |event: &Event| match event.id.filter(|id| id.len > 0) {
-        Some(id) if event.is_priming() => format!("{} (priming)", exchange.text(id)),
-        Some(id) => exchange.text(id).to_owned(),
-        None => format!("{} without id", event.message.name()),
+        Some(id) if event.is_priming() => prose!("{} (priming)", event_id(exchange.text(id))),
+        Some(id) => event_id(exchange.text(id)).into(),
+        None => prose!("{} without id", event.message.name()),
     };
     let events = &exchange.events;
     let skip = if tail {
@@ -199,13 +201,13 @@ fn ids(exchange: &Exchange, tail: bool) -> String {
     } else {
         0
     };
-    let mut names: Vec<String> = events.iter().skip(skip).take(SHOWN).map(name).collect();
+    let mut names: Vec<Prose> = events.iter().skip(skip).take(SHOWN).map(name).collect();
     if skip > 0 {
-        names.insert(0, "…".to_owned());
+        names.insert(0, "…".into());
     } else if events.len() > SHOWN {
-        names.push(format!("… {} more", events.len() - SHOWN));
+        names.push(prose!("… {} more", events.len() - SHOWN));
     }
-    names.join(", ")
+    Prose::join(names, ", ")
 }
 
 /// Rows for the segments of a session.

@@ -247,7 +247,7 @@ impl<'r, 'a> Walk<'r, 'a> {
     }
 
     /// What was taken for a replay began a new log.
-    fn replay_was_a_fork(&mut self, index: usize, reason: &str) {
+    fn replay_was_a_fork(&mut self, index: usize, reason: &'static str) {
         let segment = self
             .room
             .session
@@ -262,7 +262,7 @@ impl<'r, 'a> Walk<'r, 'a> {
         resume.fork = Some(Fork::OtherPayload);
         resume.row.verdict = Verdict::Forked;
         resume.row.confidence = resume.row.confidence.min(Confidence::Medium);
-        resume.row.reason = reason.to_owned();
+        resume.row.reason = reason.into();
         resume.row.incarnation_after = Some(self.latest);
         if let Some(segment) = segment {
             self.ledger.reassign(segment, self.latest);

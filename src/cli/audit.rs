@@ -1,11 +1,11 @@
 //! `forkscope audit`: the main job.
 
 use super::{
-    Color, FINE, FOUND, USAGE, complain, folder, output,
+    Color, FINE, FOUND, USAGE, complain, evidence, folder, output,
     reading::{Reading, any_unreadable},
     values,
 };
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, ValueHint};
 use forkscope::{
     model::{analysis::Analysis, time::Span, verdict::Severity},
     pipeline::Options,
@@ -18,7 +18,7 @@ use std::path::PathBuf;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Audit {
     /// Write every report into DIR, made if absent
-    #[arg(short, long, value_name = "DIR")]
+    #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     out: Option<PathBuf>,
     /// What goes to standard output [default: text]
     #[arg(long, value_name = "FORM")]
@@ -35,6 +35,13 @@ pub(crate) struct Audit {
     /// With -o: events.csv too
     #[arg(long, requires = "out")]
     events: bool,
+    /// Write a small capture of what proves it for each finding into DIR, payload as captured
+    ///
+    /// A pcapng with the connections of the finding's session, comments at the packets that decide, and index.csv; a
+    /// HAR for what a HAR shows. The inputs are read again for it, so it does not go with standard input or pipes. With
+    /// --redact there is no payload in it, and no address of the capture.
+    #[arg(long, value_name = "DIR")]
+    evidence: Option<PathBuf>,
     /// Cuts of one server no more than DUR apart are one incident (500ms, 2s, 1min; seconds without a unit)
     #[arg(
         long,
@@ -104,9 +111,12 @@ pub(crate) fn run(audit: &Audit, color: Color) -> anyhow::Result<u8> {
         incarnation_header: audit.incarnation_header.clone(),
         backend_headers: audit.backend_header.clone(),
         window: audit.window,
-        ..audit.reading.options()
+        ..audit.reading.options()?
     };
-    let analysis = audit.reading.run(&options)?;
+    if audit.evidence.is_some() {
+        audit.reading.expect_readable_again()?;
+    }
+    let mut analysis = audit.reading.run(&options)?;
     let style = Style {
         fail_from: audit.fail_on.severity(),
         ..audit.reading.style(color.wanted(), audit.verbose)
@@ -121,6 +131,13 @@ pub(crate) fn run(audit: &Audit, color: Color) -> anyhow::Result<u8> {
         let reports = report::FOLDER.iter().chain(events);
         if let Err(error) = folder::write(folder, reports, &analysis, &style) {
             // What was found is still told.
+            complain(&format!("{error:#}"));
+            code = USAGE;
+        }
+    }
+    if let Some(folder) = &audit.evidence {
+        let quiet = audit.reading.quiet;
+        if let Err(error) = evidence::write(folder, &mut analysis, &options, &style, quiet) {
             complain(&format!("{error:#}"));
             code = USAGE;
         }
@@ -176,11 +193,13 @@ const EXAMPLES: &str = "\
 Examples:
   forkscope audit capture.pcapng
   forkscope audit -o reports --events captures/
+  forkscope audit --evidence proof capture.pcapng
   forkscope audit --fail-on loss --require-sessions -q nightly.pcap.zst
   forkscope audit --format csv browser.har > resumes.csv
   forkscope audit --format junit --fail-on loss captures/ > forkscope.xml
   forkscope audit --format sarif captures/ > forkscope.sarif
-  forkscope audit --server mcp.example:8080 --backend-header X-Pod rotated-*.pcap";
+  forkscope audit --server mcp.example:8080 --backend-header X-Pod rotated-*.pcap
+  forkscope audit --redact=team.key -o for-the-vendor captures/";
 
 #[cfg(test)]
 mod tests {
@@ -199,12 +218,12 @@ mod tests {
                 code: "some-code",
                 severity,
                 confidence: Confidence::Low,
-                evidence: String::new(),
+                evidence: "",
                 session_id: "s".into(),
                 incarnation: 1,
                 resume: None,
                 time: Timestamp::default(),
-                detail: String::new(),
+                detail: "".into(),
                 client: None,
                 server: None,
                 place: Place::default(),
@@ -232,9 +251,9 @@ mod tests {
     #[test]
     fn an_unreadable_input_wins_over_a_finding() {
         let mut analysis = with(Severity::Fork);
-        analysis.inputs[0].damaged = "offset 24: cut".to_owned();
+        analysis.inputs[0].damaged = "offset 24: cut".into();
         assert_eq!(exit_code(&analysis, FailOn::Fork), FOUND);
-        analysis.inputs[0].unreadable = Some("no such file".to_owned());
+        analysis.inputs[0].unreadable = Some("no such file".into());
         assert_eq!(exit_code(&analysis, FailOn::Fork), USAGE);
         assert_eq!(exit_code(&analysis, FailOn::Never), USAGE);
     }

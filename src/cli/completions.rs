@@ -6,10 +6,17 @@ use clap_complete::Shell;
 
 /// Completions for a shell
 #[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Completions {
     /// The shell
     shell: Shell,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  forkscope completions bash > ~/.local/share/bash-completion/completions/forkscope
+  forkscope completions zsh > ~/.zfunc/_forkscope
+  forkscope completions fish > ~/.config/fish/completions/forkscope.fish";
 
 /// Runs the command.
 pub(crate) fn run(completions: &Completions, command: &mut Command) -> anyhow::Result<u8> {

@@ -20,7 +20,7 @@ pub(crate) struct Events {
 
 /// Runs the command.
 pub(crate) fn run(command: &Events) -> anyhow::Result<u8> {
-    let analysis = command.reading.run(&command.reading.options())?;
+    let analysis = command.reading.run(&command.reading.options()?)?;
     let style = command.reading.style(false, false);
     let report = match command.format {
         output::Rows::Csv => &report::EVENTS,
@@ -37,4 +37,5 @@ pub(crate) fn run(command: &Events) -> anyhow::Result<u8> {
 const EXAMPLES: &str = "\
 Examples:
   forkscope events capture.pcapng > events.csv
-  forkscope events --format ndjson capture.pcapng | jq .session_id";
+  forkscope events --format ndjson capture.pcapng | jq .session_id
+  forkscope events --redact=team.key capture.pcapng > given-away.csv";

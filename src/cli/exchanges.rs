@@ -20,7 +20,7 @@ pub(crate) struct Exchanges {
 
 /// Runs the command.
 pub(crate) fn run(command: &Exchanges) -> anyhow::Result<u8> {
-    let analysis = command.reading.run(&command.reading.options())?;
+    let analysis = command.reading.run(&command.reading.options()?)?;
     let style = command.reading.style(false, false);
     let report = match command.format {
         output::Rows::Csv => &report::EXCHANGES,
@@ -37,4 +37,5 @@ pub(crate) fn run(command: &Exchanges) -> anyhow::Result<u8> {
 const EXAMPLES: &str = "\
 Examples:
   forkscope exchanges capture.pcapng > exchanges.csv
-  forkscope exchanges --format ndjson capture.pcapng | jq .session_id";
+  forkscope exchanges --format ndjson capture.pcapng | jq .session_id
+  forkscope exchanges --redact=team.key capture.pcapng > given-away.csv";

@@ -1,7 +1,10 @@
 //! `forkscope explain`: what a finding means.
 
 use super::{Color, FINE, USAGE, complain, output, width};
-use clap::Args;
+use clap::{
+    Arg, Args,
+    builder::{PossibleValue, TypedValueParser},
+};
 use forkscope::{
     error::nearest,
     finding::{ALL, Rule},
@@ -12,12 +15,43 @@ use forkscope::{
         terminal::{Look, Page},
     },
 };
+use std::ffi::OsStr;
 
 /// What a finding means; without CODE, the list
 #[derive(Args, Debug)]
+#[command(after_help = HELP)]
 pub(crate) struct Explain {
     /// The code of a finding, such as sequence-regression
+    #[arg(value_parser = Codes, hide_possible_values = true)]
     code: Option<String>,
+}
+
+const HELP: &str = "\
+Examples:
+  forkscope explain
+  forkscope explain sequence-regression";
+
+/// Takes any text, so that a wrong one is told in our words; shells complete the codes.
+#[derive(Clone)]
+struct Codes;
+
+impl TypedValueParser for Codes {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        _: &clap::Command,
+        _: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<String, clap::Error> {
+        Ok(value.to_string_lossy().into_owned())
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(
+            ALL.iter().map(|rule| PossibleValue::new(rule.code)),
+        ))
+    }
 }
 
 /// Runs the command.

@@ -1,6 +1,6 @@
 //! A folder of reports: each written beside its place and renamed, whole or not at all.
 
-use super::complain;
+use super::{complain, interrupt};
 use anyhow::Context;
 use forkscope::{
     model::analysis::Analysis,
@@ -19,13 +19,8 @@ pub(crate) fn write<'r>(
     analysis: &Analysis,
     style: &Style,
 ) -> anyhow::Result<()> {
-    let naming = || format!("{}: cannot write reports", folder.display());
-    if folder.exists() && !folder.is_dir() {
-        // The system would say that it exists.
-        let error = anyhow::Error::from(io::Error::from(io::ErrorKind::NotADirectory));
-        return Err(error).with_context(naming);
-    }
-    fs::create_dir_all(folder).with_context(naming)?;
+    make(folder, "reports")?;
+    interrupt::watch().with_context(|| format!("{}: cannot write reports", folder.display()))?;
     let mut written = Vec::new();
     for report in reports {
         write_file(folder, report, analysis, style)
@@ -45,22 +40,36 @@ pub(crate) fn write<'r>(
     Ok(())
 }
 
-fn write_file(
-    folder: &Path,
-    report: &Report,
-    analysis: &Analysis,
-    style: &Style,
-) -> io::Result<()> {
+/// Makes a folder for `what`, if it is not there.
+pub(super) fn make(folder: &Path, what: &str) -> anyhow::Result<()> {
+    let naming = || format!("{}: cannot write {what}", folder.display());
+    if folder.exists() && !folder.is_dir() {
+        // The system would say that it exists.
+        let error = anyhow::Error::from(io::Error::from(io::ErrorKind::NotADirectory));
+        return Err(error).with_context(naming);
+    }
+    fs::create_dir_all(folder).with_context(naming)
+}
+
+/// A file in `folder` that has no name yet.
+pub(super) fn unnamed(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(".forkscope-");
     // As any new file: the mask of the process decides. A temporary file would be its owner's.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let file = builder.tempfile_in(folder)?;
-    let mut out = BufWriter::with_capacity(64 << 10, file);
+    interrupt::begin(|| builder.tempfile_in(folder))
+}
+
+pub(super) fn write_file(
+    folder: &Path,
+    report: &Report,
+    analysis: &Analysis,
+    style: &Style,
+) -> io::Result<()> {
+    let mut out = BufWriter::with_capacity(64 << 10, unnamed(folder)?);
     (report.write)(analysis, style, &mut out)?;
     out.flush()?;
     let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
-    file.persist(folder.join(report.file))?;
-    Ok(())
+    interrupt::finish(file.into_temp_path(), &folder.join(report.file))
 }

@@ -6,11 +6,17 @@ use std::io::{self, Write};
 
 /// The manual page, for man -l -
 #[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Man {
     /// The page of a command instead
     #[arg(value_parser = ["audit", "events", "exchanges", "explain", "completions", "man"])]
     command: Option<String>,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  forkscope man | man -l -
+  forkscope man audit > ~/.local/share/man/man1/forkscope-audit.1";
 
 /// Runs the command.
 pub(crate) fn run(man: &Man, mut command: Command) -> anyhow::Result<u8> {

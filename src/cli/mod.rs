@@ -3,9 +3,11 @@
 mod audit;
 mod completions;
 mod events;
+mod evidence;
 mod exchanges;
 mod explain;
 mod folder;
+mod interrupt;
 mod man;
 mod output;
 mod progress;
@@ -72,7 +74,7 @@ pub(crate) fn complain(what: &str) {
 struct Cli {
     #[command(subcommand)]
     command: Command,
-    /// When to use colours; auto keeps to NO_COLOR
+    /// When to use colours; auto keeps to NO_COLOR and CLICOLOR_FORCE
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     color: Color,
 }
@@ -90,7 +92,7 @@ enum Command {
 /// When to use colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Color {
-    /// When standard output is a terminal and NO_COLOR is not set
+    /// When standard output is a terminal, or CLICOLOR_FORCE is set, and NO_COLOR is not
     Auto,
     /// Always
     Always,
@@ -105,10 +107,17 @@ impl Color {
             Self::Always => true,
             Self::Never => false,
             Self::Auto => {
-                let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-                io::stdout().is_terminal()
-                    && !set("NO_COLOR")
-                    && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+                let value = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+                let is = |name, text: &str| value(name).is_some_and(|value| value == *text);
+                // Who wants none (no-color.org) comes before who wants them without a terminal
+                // (bixense.com/clicolors).
+                if value("NO_COLOR").is_some() || is("CLICOLOR", "0") {
+                    return false;
+                }
+                if value("CLICOLOR_FORCE").is_some_and(|value| value != "0") {
+                    return true;
+                }
+                io::stdout().is_terminal() && !is("TERM", "dumb")
             }
         }
     }
@@ -116,15 +125,25 @@ impl Color {
 
 /// Columns to break text for: `COLUMNS` where it is set, else the terminal's, else 80.
 pub(crate) fn width() -> usize {
-    let asked = std::env::var("COLUMNS").ok();
+    extent("COLUMNS", |(columns, _)| columns.0).unwrap_or(80)
+}
+
+/// Lines of a screen, without that of the prompt: `LINES` where it is set, else the terminal's; else `default`,
+/// as nobody knows where it will be read.
+pub(crate) fn height(default: usize) -> usize {
+    extent("LINES", |(_, rows)| rows.0).map_or(default, |rows| rows.saturating_sub(1))
+}
+
+/// What `variable` says, else the terminal.
+fn extent(
+    variable: &str,
+    of: impl Fn((terminal_size::Width, terminal_size::Height)) -> u16,
+) -> Option<usize> {
+    let asked = std::env::var(variable).ok();
     asked
-        .and_then(|columns| columns.parse().ok())
-        .or_else(|| {
-            let (columns, _) = terminal_size::terminal_size_of(io::stdout())?;
-            Some(usize::from(columns.0))
-        })
-        .filter(|&columns| columns > 0)
-        .unwrap_or(80)
+        .and_then(|number| number.parse().ok())
+        .or_else(|| terminal_size::terminal_size_of(io::stdout()).map(|size| usize::from(of(size))))
+        .filter(|&number| number > 0)
 }
 
 /// How times are written.

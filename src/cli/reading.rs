@@ -1,16 +1,23 @@
 //! What to read and how: the flags that every reading command has.
 
-use super::{Time, complain, progress, values, width};
+use super::{Time, complain, height, progress, values, width};
 use anyhow::Context;
-use clap::Args;
+use clap::{Args, ValueHint};
 use forkscope::{
+    error::nearest,
     limits::Limits,
     model::{
         analysis::{Analysis, Input},
         time::Span,
     },
     pipeline::{self, Options},
+    redact::Key,
     report::{Style, escape::escape_name_to},
+};
+use std::{
+    fs::{self, File},
+    io::Read,
+    path::{Path, PathBuf},
 };
 
 /// What to read and how.
@@ -21,7 +28,7 @@ pub(crate) struct Reading {
     /// pcap, pcapng and HAR are told apart by their first bytes; .gz and .zst are unpacked. All
     /// inputs of one call are one body of evidence: rotated files of one capture join in time
     /// order, and a connection or a session may span files.
-    #[arg(required = true, value_name = "INPUT")]
+    #[arg(required = true, value_name = "INPUT", value_hint = ValueHint::AnyPath)]
     inputs: Vec<String>,
     /// Only exchanges with these servers; repeatable
     #[arg(long, value_name = "HOST[:PORT]", value_parser = values::server)]
@@ -45,6 +52,20 @@ pub(crate) struct Reading {
         allow_hyphen_values = true
     )]
     clock_offset: Vec<(String, Span)>,
+    /// Show session ids, hosts and what stands for them in event ids as hashes, and no payload
+    ///
+    /// For reports that are given away. Equal names have equal hashes under one key; the key is what
+    /// KEYFILE holds (16 bytes or more, whatever they are), else new each time. Numbers of event ids, ports
+    /// and words of HTTP and MCP stay; inputs are called input-1, input-2, as they are named. No verdict and
+    /// no count changes.
+    #[arg(
+        long,
+        value_name = "KEYFILE",
+        num_args = 0..=1,
+        require_equals = true,
+        value_hint = ValueHint::FilePath
+    )]
+    redact: Option<Option<PathBuf>>,
     /// How times are written
     #[arg(long, value_name = "FORM", default_value = "utc")]
     time: Time,
@@ -65,9 +86,9 @@ pub(crate) struct Reading {
 
 impl Reading {
     /// The options of the library, but for those of `audit` alone.
-    pub(crate) fn options(&self) -> Options {
+    pub(crate) fn options(&self) -> anyhow::Result<Options> {
         let defaults = Options::default();
-        Options {
+        Ok(Options {
             inputs: self.inputs.clone(),
             session_header: self
                 .session_header
@@ -77,19 +98,38 @@ impl Reading {
             clock_offsets: self.clock_offset.clone(),
             all_sse: self.all_sse,
             jobs: self.jobs,
+            redact: self.redact.as_ref().map(key).transpose()?,
             limits: self.memory.map_or(defaults.limits, limits),
             ..Options::default()
+        })
+    }
+
+    /// Refuses what can be read only once.
+    pub(crate) fn expect_readable_again(&self) -> anyhow::Result<()> {
+        for input in &self.inputs {
+            let path = Path::new(input);
+            let once = input == "-" || path.exists() && !path.is_file() && !path.is_dir();
+            if once {
+                let mut name = String::new();
+                escape_name_to(input, &mut name);
+                anyhow::bail!(
+                    "--evidence reads its inputs again, and {name} can be read only once: save it to a file first"
+                );
+            }
         }
+        Ok(())
     }
 
     /// How reports look, with colours or without.
     pub(crate) fn style(&self, color: bool, verbose: bool) -> Style {
+        let defaults = Style::default();
         Style {
             time: self.time.into(),
             color,
             width: width(),
+            height: height(defaults.height),
             verbose,
-            ..Style::default()
+            ..defaults
         }
     }
 
@@ -101,7 +141,14 @@ impl Reading {
             progress::beside(&progress, self.quiet, || pipeline::run(options, &progress))
                 .context("nothing was read")?;
         for input in &analysis.inputs {
-            for line in troubles(input) {
+            for mut line in troubles(input) {
+                if self.redact.is_none()
+                    && let Some(near) = meant(&input.name)
+                {
+                    line.push_str("; did you mean ");
+                    escape_name_to(&near, &mut line);
+                    line.push('?');
+                }
                 complain(&line);
             }
         }
@@ -111,6 +158,24 @@ impl Reading {
         Ok(analysis)
     }
 }
+
+/// The key that hashes are made with: of a file, or one of this run alone.
+fn key(file: &Option<PathBuf>) -> anyhow::Result<Key> {
+    let Some(file) = file else {
+        return Ok(Key::random()?);
+    };
+    let read = || {
+        let mut bytes = Vec::new();
+        File::open(file)?
+            .take(LONGEST_KEY)
+            .read_to_end(&mut bytes)?;
+        anyhow::Ok(Key::from_bytes(&bytes)?)
+    };
+    read().with_context(|| format!("{}: no key can be had from it", file.display()))
+}
+
+/// More of a key file is not read: it is no key, or as good a one by then.
+const LONGEST_KEY: u64 = 1 << 20;
 
 /// Whether an input could not be read at all.
 pub(crate) fn any_unreadable(analysis: &Analysis) -> bool {
@@ -133,6 +198,26 @@ fn troubles(input: &Input) -> impl Iterator<Item = String> {
         format!("{name}: {reason}")
     })
 }
+
+/// The file that a name which nothing has may have been meant for: of the same folder, spelt nearly so.
+fn meant(name: &str) -> Option<String> {
+    let path = Path::new(name);
+    let wanted = path.file_name()?.to_str()?;
+    if name == "-" || path.exists() {
+        return None;
+    }
+    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+    let files = fs::read_dir(folder.unwrap_or(Path::new("."))).ok()?;
+    let names = files.take(LOOKED_AT).flatten();
+    let names: Vec<String> = names
+        .filter_map(|file| file.file_name().into_string().ok())
+        .collect();
+    let near = nearest(wanted, names.iter().map(String::as_str))?;
+    Some(path.with_file_name(near).display().to_string())
+}
+
+/// Files of a folder that are looked at for a suggestion: a folder of rotated captures has thousands.
+const LOOKED_AT: usize = 10_000;
 
 /// Caps for a ceiling of `memory` bytes: shares of it, and never more than the defaults.
 fn limits(memory: u64) -> Limits {
@@ -177,8 +262,8 @@ mod tests {
     fn names_the_input_once_and_escapes_it() {
         let input = Input {
             name: "a\n.pcap".to_owned(),
-            unreadable: Some("a\n.pcap: no such file".to_owned()),
-            damaged: r#"offset 40: starts with "\x7f""#.to_owned(),
+            unreadable: Some("a\n.pcap: no such file".into()),
+            damaged: r#"offset 40: starts with "\x7f""#.into(),
             ..Input::default()
         };
         let lines: Vec<_> = troubles(&input).collect();

@@ -1,7 +1,11 @@
 //! `backend-changed`.
 
 use super::Findings;
-use crate::model::{case::SessionCase, verdict::Severity};
+use crate::model::{
+    case::SessionCase,
+    prose::{foreign, prose},
+    verdict::Severity,
+};
 
 finding! {
     /// ## What it reports
@@ -67,7 +71,11 @@ fn check(case: &SessionCase, out: &mut Findings<'_>) {
                 resume,
                 Severity::Info,
                 "backend",
-                format!("{before} served the stream before, {after} answered"),
+                prose!(
+                    "{} served the stream before, {} answered",
+                    foreign(before),
+                    foreign(after)
+                ),
             );
         }
     }

@@ -1,7 +1,11 @@
 //! `broadcast`.
 
 use super::Findings;
-use crate::model::{case::SessionCase, verdict::Severity};
+use crate::model::{
+    case::SessionCase,
+    prose::{method, prose},
+    verdict::Severity,
+};
 
 finding! {
     /// ## What it reports
@@ -68,17 +72,19 @@ finding! {
 
 fn check(case: &SessionCase, out: &mut Findings<'_>) {
     for broadcast in &case.broadcasts {
-        let what = &broadcast.what;
+        let what = method(&broadcast.what);
         out.at(
             &broadcast.site,
             Severity::Warning,
             broadcast.confidence,
             "payload",
             match broadcast.count {
-                1 => format!("{what} came on {} open streams", broadcast.streams),
-                count => format!(
-                    "{count} messages came on up to {} open streams, {what} the first",
-                    broadcast.streams
+                1 => prose!("{} came on {} open streams", what, broadcast.streams),
+                count => prose!(
+                    "{} messages came on up to {} open streams, {} the first",
+                    count,
+                    broadcast.streams,
+                    what
                 ),
             },
         );

@@ -3,6 +3,7 @@
 use super::Findings;
 use crate::model::{
     case::SessionCase,
+    prose::{event_id, prose},
     verdict::{Confidence, Severity},
 };
 
@@ -79,9 +80,10 @@ fn check(case: &SessionCase, out: &mut Findings<'_>) {
             Severity::Fork,
             Confidence::High,
             "id and payload",
-            format!(
+            prose!(
                 "event {} was delivered to session {} first",
-                crossed.id, crossed.from,
+                event_id(&crossed.id),
+                crossed.from,
             ),
         );
     }

@@ -1,7 +1,11 @@
 //! `cursor-dropped`.
 
 use super::Findings;
-use crate::model::{case::SessionCase, verdict::Severity};
+use crate::model::{
+    case::SessionCase,
+    prose::{event_id, prose},
+    verdict::Severity,
+};
 
 finding! {
     /// ## What it reports
@@ -70,9 +74,9 @@ fn check(case: &SessionCase, out: &mut Findings<'_>) {
             Severity::Warning,
             dropped.confidence,
             "request",
-            format!(
+            prose!(
                 "reopened without a cursor; the last id was {}",
-                dropped.last_id,
+                event_id(&dropped.last_id),
             ),
         );
     }

@@ -3,6 +3,7 @@
 use super::Findings;
 use crate::model::{
     case::SessionCase,
+    prose::{event_id, prose},
     verdict::{Severity, Verdict},
 };
 
@@ -76,7 +77,11 @@ fn check(case: &SessionCase, out: &mut Findings<'_>) {
                 resume,
                 Severity::Loss,
                 "nothing came",
-                format!("cursor {}: {}", resume.row.last_event_id, resume.row.reason,),
+                prose!(
+                    "cursor {}: {}",
+                    event_id(&resume.row.last_event_id),
+                    resume.row.reason
+                ),
             );
         }
     }

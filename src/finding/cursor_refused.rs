@@ -3,6 +3,7 @@
 use super::Findings;
 use crate::model::{
     case::{RefusalKind, SessionCase},
+    prose::prose,
     verdict::{Confidence, Severity},
 };
 
@@ -73,7 +74,7 @@ fn check(case: &SessionCase, out: &mut Findings<'_>) {
             Severity::Warning,
             Confidence::High,
             "status",
-            format!(
+            prose!(
                 "cursor refused with {}, the session lives{}",
                 run.status,
                 if run.status == 404 {

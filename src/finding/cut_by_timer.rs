@@ -4,6 +4,7 @@ use super::Findings;
 use crate::model::{
     analysis::{CutBy, Timer, TimerKind},
     case::{RunCase, TimerCase},
+    prose::{Fixed, Prose, foreign, prose},
     verdict::{Confidence, Severity},
 };
 
@@ -83,7 +84,7 @@ fn check(case: &RunCase, out: &mut Findings<'_>) {
             [one] => (one.kind.name(), Confidence::High),
             _ => ("age or silence", Confidence::Medium),
         };
-        let detail = format!(
+        let detail = prose!(
             "{} of {} cuts by {} are {}",
             first.cuts,
             first.of,
@@ -95,33 +96,33 @@ fn check(case: &RunCase, out: &mut Findings<'_>) {
 }
 
 /// The side, and of clients which.
-fn whom(timer: &Timer) -> String {
+fn whom(timer: &Timer) -> Prose {
     match (timer.side, &timer.user_agent) {
-        (CutBy::Server, _) => format!("the server {}", timer.server),
-        (CutBy::Proxy, _) => format!("the proxy {}", timer.server),
+        (CutBy::Server, _) => prose!("the server {}", timer.server),
+        (CutBy::Proxy, _) => prose!("the proxy {}", timer.server),
         (CutBy::Client, Some(agent)) => {
-            format!("clients of {} that call themselves {agent}", timer.server)
+            prose!(
+                "clients of {} that call themselves {}",
+                timer.server,
+                foreign(agent)
+            )
         }
-        (CutBy::Client, None) => format!("clients of {} without a User-Agent", timer.server),
+        (CutBy::Client, None) => prose!("clients of {} without a User-Agent", timer.server),
     }
 }
 
 /// What the clock counts.
-fn what(case: &TimerCase) -> String {
-    let each: Vec<String> = case
-        .timers
-        .iter()
-        .map(|timer| {
-            let (period, spread) = (
-                timer.period.millis_f64() / 1e3,
-                timer.spread.millis_f64() / 1e3,
-            );
-            let counted = match timer.kind {
-                TimerKind::Age => format!("at the age of {period:.1} s"),
-                TimerKind::Silence => format!("after {period:.1} s without an event"),
-            };
-            format!("{counted} (within {spread:.3} s of one another)")
-        })
-        .collect();
-    each.join(", or just as well ")
+fn what(case: &TimerCase) -> Prose {
+    let each = case.timers.iter().map(|timer| {
+        let (period, spread) = (
+            timer.period.millis_f64() / 1e3,
+            timer.spread.millis_f64() / 1e3,
+        );
+        let counted = match timer.kind {
+            TimerKind::Age => prose!("at the age of {} s", Fixed(period, 1)),
+            TimerKind::Silence => prose!("after {} s without an event", Fixed(period, 1)),
+        };
+        prose!("{} (within {} s of one another)", counted, Fixed(spread, 3))
+    });
+    Prose::join(each, ", or just as well ")
 }

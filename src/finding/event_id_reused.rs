@@ -3,6 +3,7 @@
 use super::Findings;
 use crate::model::{
     case::SessionCase,
+    prose::{Prose, event_id, prose},
     verdict::{Confidence, Severity, Verdict},
 };
 
@@ -68,29 +69,31 @@ finding! {
 fn check(case: &SessionCase, out: &mut Findings<'_>) {
     for resume in &case.resumes {
         if resume.row.verdict == Verdict::Forked && !resume.reused.is_empty() {
+            let ids = resume.reused.iter().map(|id| event_id(id).into());
             out.on_resume(
                 resume,
                 Severity::Fork,
                 "payload",
-                format!(
+                prose!(
                     "{} came before with another payload",
-                    resume.reused.join(", "),
+                    Prose::join(ids, ", ")
                 ),
             );
         }
     }
     for reuse in &case.reuses {
+        let id = event_id(&reuse.id);
         let detail = if reuse.new_log {
-            format!(
+            prose!(
                 "id {} came before with another payload: a new log, without a resume",
-                reuse.id
+                id
             )
         } else if reuse.count == 1 {
-            format!("id {} came before with another payload", reuse.id)
+            prose!("id {} came before with another payload", id)
         } else {
-            format!(
+            prose!(
                 "id {} and {} more came before with other payloads",
-                reuse.id,
+                id,
                 reuse.count - 1
             )
         };

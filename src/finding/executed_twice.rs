@@ -1,7 +1,11 @@
 //! `executed-twice`.
 
 use super::Findings;
-use crate::model::{case::SessionCase, verdict::Severity};
+use crate::model::{
+    case::SessionCase,
+    prose::{Fixed, Prose, method, prose, rpc_id},
+    verdict::Severity,
+};
 
 finding! {
     /// ## What it reports
@@ -71,17 +75,18 @@ fn check(case: &SessionCase, out: &mut Findings<'_>) {
         let place = call
             .in_session
             .as_ref()
-            .map_or_else(String::new, |id| format!(" in session {id}"));
+            .map_or_else(Prose::default, |id| prose!(" in session {}", id));
         out.at(
             &call.site,
             Severity::Warning,
             call.confidence,
             "call",
-            format!(
-                "{} {} was pending at a cut and is sent again {:.1} s after it{place}",
-                call.method,
-                call.rpc_id,
-                call.gap.millis_f64() / 1000.0,
+            prose!(
+                "{} {} was pending at a cut and is sent again {} s after it{}",
+                method(&call.method),
+                rpc_id(&call.rpc_id),
+                Fixed(call.gap.millis_f64() / 1000.0, 1),
+                place
             ),
         );
     }

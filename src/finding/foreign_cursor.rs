@@ -1,7 +1,11 @@
 //! `foreign-cursor`.
 
 use super::Findings;
-use crate::model::{case::SessionCase, verdict::Severity};
+use crate::model::{
+    case::SessionCase,
+    prose::{event_id, prose},
+    verdict::Severity,
+};
 
 finding! {
     /// ## What it reports
@@ -66,9 +70,9 @@ fn check(case: &SessionCase, out: &mut Findings<'_>) {
             resume,
             Severity::Warning,
             "request",
-            format!(
+            prose!(
                 "{} was accepted; the session never delivered it",
-                resume.row.last_event_id,
+                event_id(&resume.row.last_event_id),
             ),
         );
     }

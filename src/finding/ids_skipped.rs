@@ -3,6 +3,7 @@
 use super::Findings;
 use crate::model::{
     case::SessionCase,
+    prose::{Prose, event_id, prose},
     verdict::{Severity, Verdict},
 };
 
@@ -77,12 +78,16 @@ fn check(case: &SessionCase, out: &mut Findings<'_>) {
             continue;
         }
         let detail = match resume.row.ids_skipped {
-            Some(skipped) if skipped > 0 => format!(
-                "{skipped} ids between {} and {} never came",
-                resume.row.last_event_id,
-                resume.row.first_event_id.as_deref().unwrap_or_default(),
+            Some(skipped) if skipped > 0 => prose!(
+                "{} ids between {} and {} never came",
+                skipped,
+                event_id(&resume.row.last_event_id),
+                event_id(resume.row.first_event_id.as_deref().unwrap_or_default())
             ),
-            _ => format!("left out: {}", resume.missing.join(", ")),
+            _ => prose!(
+                "left out: {}",
+                Prose::join(resume.missing.iter().cloned(), ", ")
+            ),
         };
         out.on_resume(resume, Severity::Loss, "order of ids", detail);
     }

@@ -3,6 +3,7 @@
 use super::Findings;
 use crate::model::{
     case::{RefusalKind, SessionCase},
+    prose::{Prose, prose},
     verdict::{Confidence, Severity},
 };
 
@@ -80,13 +81,13 @@ fn check(case: &SessionCase, out: &mut Findings<'_>) {
             Severity::Loss,
             Confidence::High,
             "status",
-            format!(
+            prose!(
                 "refused with {} from here on{}",
                 run.status,
                 if run.context.is_empty() {
-                    String::new()
+                    Prose::default()
                 } else {
-                    format!(", {}", run.context)
+                    prose!(", {}", run.context)
                 }
             ),
         );

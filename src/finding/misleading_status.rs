@@ -3,6 +3,7 @@
 use super::Findings;
 use crate::model::{
     case::SessionCase,
+    prose::prose,
     verdict::{Confidence, Severity},
 };
 
@@ -60,7 +61,7 @@ fn check(case: &SessionCase, out: &mut Findings<'_>) {
             Severity::Warning,
             Confidence::High,
             "status",
-            format!(
+            prose!(
                 "the session is gone, the status {} does not say so",
                 run.status
             ),

@@ -3,6 +3,7 @@
 use super::Findings;
 use crate::model::{
     case::{RefusalKind, SessionCase},
+    prose::{Prose, prose},
     verdict::{Confidence, Severity},
 };
 
@@ -64,21 +65,24 @@ fn check(case: &SessionCase, out: &mut Findings<'_>) {
         .filter(|run| run.kind == RefusalKind::Misrouted)
     {
         let times = match run.count {
-            1 => String::new(),
-            count => format!(" {count} times"),
+            1 => Prose::default(),
+            count => prose!(" {} times", count),
         };
-        let place = match run.context.as_str() {
-            "" => String::new(),
-            place => format!(", {place}"),
+        let place = if run.context.is_empty() {
+            Prose::default()
+        } else {
+            prose!(", {}", run.context)
         };
         out.on_refusal(
             run,
             Severity::Warning,
             Confidence::High,
             "status",
-            format!(
-                "refused with {}{times} between successes: another replica answered{place}",
-                run.status
+            prose!(
+                "refused with {}{} between successes: another replica answered{}",
+                run.status,
+                times,
+                place
             ),
         );
     }

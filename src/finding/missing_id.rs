@@ -1,7 +1,11 @@
 //! `missing-id`.
 
 use super::Findings;
-use crate::model::{case::SessionCase, verdict::Severity};
+use crate::model::{
+    case::SessionCase,
+    prose::{event_id, prose},
+    verdict::Severity,
+};
 
 finding! {
     /// ## What it reports
@@ -66,9 +70,9 @@ fn check(case: &SessionCase, out: &mut Findings<'_>) {
             resume,
             Severity::Fork,
             "ids vanished",
-            format!(
+            prose!(
                 "after cursor {} the first message has no id",
-                resume.row.last_event_id,
+                event_id(&resume.row.last_event_id),
             ),
         );
     }

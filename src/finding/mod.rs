@@ -5,6 +5,7 @@ use crate::model::{
     analysis::Finding,
     case::{Refusal, ResumeCase, RunCase, SessionCase, Site},
     id::SessionId,
+    prose::Prose,
     verdict::{Confidence, Severity},
 };
 
@@ -201,8 +202,8 @@ impl<'a> Findings<'a> {
         &mut self,
         resume: &ResumeCase,
         severity: Severity,
-        evidence: &str,
-        detail: String,
+        evidence: &'static str,
+        detail: impl Into<Prose>,
     ) {
         self.on_resume_with(resume, severity, resume.row.confidence, evidence, detail);
     }
@@ -212,8 +213,8 @@ impl<'a> Findings<'a> {
         resume: &ResumeCase,
         severity: Severity,
         confidence: Confidence,
-        evidence: &str,
-        detail: String,
+        evidence: &'static str,
+        detail: impl Into<Prose>,
     ) {
         self.at(&resume.site(), severity, confidence, evidence, detail);
     }
@@ -224,8 +225,8 @@ impl<'a> Findings<'a> {
         run: &Refusal,
         severity: Severity,
         confidence: Confidence,
-        evidence: &str,
-        detail: String,
+        evidence: &'static str,
+        detail: impl Into<Prose>,
     ) {
         self.at(&run.site, severity, confidence, evidence, detail);
         self.shows_on(&run.resumes);
@@ -237,19 +238,19 @@ impl<'a> Findings<'a> {
         site: &Site,
         severity: Severity,
         confidence: Confidence,
-        evidence: &str,
-        detail: String,
+        evidence: &'static str,
+        detail: impl Into<Prose>,
     ) {
         let finding = Finding {
             code: self.rule.code,
             severity,
             confidence,
-            evidence: evidence.to_owned(),
+            evidence,
             session_id: self.session.clone(),
             incarnation: site.incarnation,
             resume: site.resume,
             time: site.time,
-            detail,
+            detail: detail.into(),
             client: site.client.clone(),
             server: site.server.clone(),
             place: site.place,

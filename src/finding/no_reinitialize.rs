@@ -3,6 +3,7 @@
 use super::Findings;
 use crate::model::{
     case::SessionCase,
+    prose::{Fixed, prose},
     verdict::{Confidence, Severity},
 };
 
@@ -70,9 +71,10 @@ fn check(case: &SessionCase, out: &mut Findings<'_>) {
             Severity::Warning,
             Confidence::High,
             "status",
-            format!(
-                "{count} more requests of a refused session, up to {:.1} s after the refusal",
-                after.millis_f64() / 1000.0
+            prose!(
+                "{} more requests of a refused session, up to {} s after the refusal",
+                count,
+                Fixed(after.millis_f64() / 1000.0, 1)
             ),
         );
     }

@@ -3,6 +3,7 @@
 use super::Findings;
 use crate::model::{
     case::{Progress, SessionCase, Site},
+    prose::{prose, rpc_id},
     verdict::{Confidence, Severity},
 };
 
@@ -93,18 +94,21 @@ fn report(
     out: &mut Findings<'_>,
     site: &Site,
     confidence: Confidence,
-    rpc_id: &str,
+    request: &str,
     progress: &Progress,
-    fate: &str,
+    fate: &'static str,
 ) {
     out.at(
         site,
         Severity::Loss,
         confidence,
         "progress",
-        format!(
-            "token {} of request {rpc_id} had told progress {} times, and its result was {fate}",
-            progress.token, progress.notifications,
+        prose!(
+            "token {} of request {} had told progress {} times, and its result was {}",
+            rpc_id(&progress.token),
+            rpc_id(request),
+            progress.notifications,
+            fate
         ),
     );
 }

@@ -1,7 +1,11 @@
 //! `reconnect-storm`.
 
 use super::Findings;
-use crate::model::{case::SessionCase, verdict::Severity};
+use crate::model::{
+    case::SessionCase,
+    prose::{Fixed, prose},
+    verdict::Severity,
+};
 
 finding! {
     /// ## What it reports
@@ -74,16 +78,16 @@ fn check(case: &SessionCase, out: &mut Findings<'_>) {
             Severity::Warning,
             storm.confidence,
             "timing",
-            format!(
-                "{} reconnects {} brought nothing new: one every {:.1} s, the last {:.1} s after the first",
+            prose!(
+                "{} reconnects {} brought nothing new: one every {} s, the last {} s after the first",
                 storm.count,
                 if storm.has_cursor {
                     "of one stream"
                 } else {
                     "without a cursor"
                 },
-                storm.period.millis_f64() / 1000.0,
-                storm.last.since(storm.site.time).millis_f64() / 1000.0,
+                Fixed(storm.period.millis_f64() / 1000.0, 1),
+                Fixed(storm.last.since(storm.site.time).millis_f64() / 1000.0, 1)
             ),
         );
         out.shows_on(&storm.resumes);

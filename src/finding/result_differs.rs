@@ -3,6 +3,7 @@
 use super::Findings;
 use crate::model::{
     case::SessionCase,
+    prose::{method, prose, rpc_id},
     verdict::{Confidence, Severity},
 };
 
@@ -69,9 +70,10 @@ fn check(case: &SessionCase, out: &mut Findings<'_>) {
             Severity::Loss,
             Confidence::High,
             "payload",
-            format!(
+            prose!(
                 "request {} ({}) was answered before, differently",
-                differing.rpc_id, differing.method,
+                rpc_id(&differing.rpc_id),
+                method(&differing.method)
             ),
         );
     }

@@ -1,7 +1,11 @@
 //! `result-dropped`.
 
 use super::Findings;
-use crate::model::{case::SessionCase, verdict::Severity};
+use crate::model::{
+    case::SessionCase,
+    prose::{Prose, event_id, method, prose, rpc_id},
+    verdict::Severity,
+};
 
 finding! {
     /// ## What it reports
@@ -66,17 +70,17 @@ finding! {
 
 fn check(case: &SessionCase, out: &mut Findings<'_>) {
     for dropped in &case.dropped {
-        let method = dropped.method.as_ref();
+        let asked = dropped.method.as_deref();
         out.at(
             &dropped.site,
             Severity::Loss,
             dropped.confidence,
             "id and payload",
-            format!(
+            prose!(
                 "the answer to request {}{} came as event {}, an id that came before with another payload",
-                dropped.rpc_id,
-                method.map_or_else(String::new, |method| format!(" ({method})")),
-                dropped.event_id,
+                rpc_id(&dropped.rpc_id),
+                asked.map_or_else(Prose::default, |name| prose!(" ({})", method(name))),
+                event_id(&dropped.event_id)
             ),
         );
     }

@@ -1,7 +1,11 @@
 //! `result-lost`.
 
 use super::Findings;
-use crate::model::{case::SessionCase, verdict::Severity};
+use crate::model::{
+    case::SessionCase,
+    prose::{method, prose, rpc_id},
+    verdict::Severity,
+};
 
 finding! {
     /// ## What it reports
@@ -72,7 +76,12 @@ fn check(case: &SessionCase, out: &mut Findings<'_>) {
             Severity::Loss,
             lost.confidence,
             "no answer",
-            format!("request {} ({}): {}", lost.rpc_id, lost.method, lost.reason,),
+            prose!(
+                "request {} ({}): {}",
+                rpc_id(&lost.rpc_id),
+                method(&lost.method),
+                lost.reason
+            ),
         );
     }
 }

@@ -4,6 +4,7 @@ use super::Findings;
 use crate::model::{
     case::{SessionCase, Site},
     exchange::EndCause,
+    prose::{Fixed, prose},
     time::Span,
     verdict::{Confidence, Severity},
 };
@@ -115,9 +116,10 @@ fn report(out: &mut Findings<'_>, site: &Site, gap: Span, retry: u32, cause: End
         Severity::Info,
         confidence,
         "time",
-        format!(
-            "came back after {:.0} ms, asked to wait {retry} ms",
-            gap.millis_f64()
+        prose!(
+            "came back after {} ms, asked to wait {} ms",
+            Fixed(gap.millis_f64(), 0),
+            retry
         ),
     );
 }

@@ -3,6 +3,7 @@
 use super::Findings;
 use crate::model::{
     case::{Sequence, SessionCase},
+    prose::{event_id, prose},
     verdict::{Severity, Verdict},
 };
 
@@ -88,9 +89,10 @@ fn check(case: &SessionCase, out: &mut Findings<'_>) {
             resume,
             severity,
             evidence,
-            format!(
-                "first message after cursor {} has id {first}",
-                resume.row.last_event_id,
+            prose!(
+                "first message after cursor {} has id {}",
+                event_id(&resume.row.last_event_id),
+                event_id(first)
             ),
         );
     }

@@ -3,6 +3,7 @@
 use super::Findings;
 use crate::model::{
     case::{Adoption, SessionCase},
+    prose::prose,
     verdict::{Confidence, Severity},
 };
 
@@ -61,15 +62,15 @@ fn check(case: &SessionCase, out: &mut Findings<'_>) {
     let (evidence, detail) = match &adopted.how {
         Adoption::OnInitialize => (
             "initialize",
-            "the client named this id on its initialize, and got it".to_owned(),
+            "the client named this id on its initialize, and got it".into(),
         ),
         Adoption::InsteadOf(issued) => (
             "another-issued",
-            format!("served, though the client's initialize got {issued}"),
+            prose!("served, though the client's initialize got {}", issued),
         ),
         Adoption::SinceItsStart => (
             "server-start",
-            "served, though no initialize since the server's start issued it".to_owned(),
+            "served, though no initialize since the server's start issued it".into(),
         ),
     };
     let confidence = if adopted.sure {

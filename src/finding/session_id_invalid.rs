@@ -3,6 +3,7 @@
 use super::Findings;
 use crate::model::{
     case::{SessionCase, Weakness},
+    prose::{Fixed, Named, Prose, Secret, prose},
     verdict::{Confidence, Severity},
 };
 
@@ -58,29 +59,32 @@ fn check(case: &SessionCase, out: &mut Findings<'_>) {
             Weakness::Characters => (
                 "characters",
                 Confidence::High,
-                "has characters outside visible ASCII".to_owned(),
+                "has characters outside visible ASCII".into(),
             ),
             Weakness::Successors { other } => (
                 "successors",
                 Confidence::High,
-                format!("follows the same count as {other}"),
+                prose!(
+                    "follows the same count as {}",
+                    Named(Secret::Session, other)
+                ),
             ),
             Weakness::Short { bits } => (
                 "short",
                 Confidence::Medium,
-                format!("holds {bits:.0} bits at most"),
+                prose!("holds {} bits at most", Fixed(*bits, 0)),
             ),
         };
         let all = match weak.count {
-            1 => String::new(),
-            count => format!("; so do the ids of {count} sessions of the service"),
+            1 => Prose::default(),
+            count => prose!("; so do the ids of {} sessions of the service", count),
         };
         out.at(
             &weak.site,
             Severity::Warning,
             confidence,
             evidence,
-            format!("{detail}{all}"),
+            prose!("{}{}", detail, all),
         );
     }
 }

@@ -3,6 +3,7 @@
 use super::Findings;
 use crate::model::{
     case::{Reissue, SessionCase},
+    prose::prose,
     verdict::{Confidence, Severity},
 };
 
@@ -91,9 +92,10 @@ fn check(case: &SessionCase, out: &mut Findings<'_>) {
         severity,
         confidence,
         evidence,
-        format!(
-            "issued by {} initialize responses; here {to}",
-            reissued.count
+        prose!(
+            "issued by {} initialize responses; here {}",
+            reissued.count,
+            to
         ),
     );
 }

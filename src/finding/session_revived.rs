@@ -3,6 +3,7 @@
 use super::Findings;
 use crate::model::{
     case::{RefusalKind, SessionCase},
+    prose::prose,
     verdict::{Confidence, Severity},
 };
 
@@ -70,7 +71,7 @@ fn check(case: &SessionCase, out: &mut Findings<'_>) {
             if run.context.starts_with("served") {
                 run.context.clone()
             } else {
-                format!("refused with {}, served again later", run.status)
+                prose!("refused with {}, served again later", run.status)
             },
         );
     }

@@ -3,6 +3,7 @@
 use super::Findings;
 use crate::model::{
     case::SessionCase,
+    prose::prose,
     verdict::{Confidence, Severity},
 };
 
@@ -78,6 +79,6 @@ fn check(case: &SessionCase, out: &mut Findings<'_>) {
         severity,
         Confidence::High,
         evidence,
-        format!("{} hosts hold it, {how}", shared.hosts),
+        prose!("{} hosts hold it, {}", shared.hosts, how),
     );
 }

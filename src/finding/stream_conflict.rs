@@ -3,6 +3,7 @@
 use super::Findings;
 use crate::model::{
     case::{RefusalKind, SessionCase},
+    prose::prose,
     verdict::{Confidence, Severity},
 };
 
@@ -70,7 +71,7 @@ fn check(case: &SessionCase, out: &mut Findings<'_>) {
             Severity::Warning,
             Confidence::High,
             "status",
-            format!(
+            prose!(
                 "refused with {} as a second stream; none is open on the wire",
                 run.status
             ),

@@ -3,6 +3,7 @@
 use super::Findings;
 use crate::model::{
     case::{SessionCase, Supersession},
+    prose::{Fixed, prose},
     verdict::Severity,
 };
 
@@ -73,20 +74,25 @@ finding! {
 
 fn check(case: &SessionCase, out: &mut Findings<'_>) {
     for row in &case.superseded {
-        let after = row.after.millis_f64();
+        let after = Fixed(row.after.millis_f64(), 0);
         let how = match row.how {
             Supersession::Ended => {
-                format!("the server ended it {after:.0} ms after the new one was asked for")
+                prose!(
+                    "the server ended it {} ms after the new one was asked for",
+                    after
+                )
             }
             Supersession::Silent => {
-                format!("it said nothing more and was closed {after:.0} ms later")
+                prose!("it said nothing more and was closed {} ms later", after)
             }
         };
         let detail = match row.count {
-            1 => format!("took the place of a stream still open: {how}"),
-            count => format!(
-                "{count} streams in a row took each other's place over {:.1} s; of the first, {how}",
-                row.last.since(row.site.time).millis_f64() / 1000.0
+            1 => prose!("took the place of a stream still open: {}", how),
+            count => prose!(
+                "{} streams in a row took each other's place over {} s; of the first, {}",
+                count,
+                Fixed(row.last.since(row.site.time).millis_f64() / 1000.0, 1),
+                how
             ),
         };
         out.at(&row.site, Severity::Info, row.confidence, "timing", detail);

@@ -3,6 +3,7 @@
 use super::Findings;
 use crate::model::{
     case::{Fork, SessionCase},
+    prose::{method, prose},
     verdict::{Confidence, Severity, Verdict},
 };
 
@@ -78,19 +79,15 @@ fn check(case: &SessionCase, out: &mut Findings<'_>) {
             Fork::OtherSession => (
                 "minted",
                 Confidence::High,
-                format!(
+                prose!(
                     "answered under session id {}",
-                    resume
-                        .row
-                        .response_session_id
-                        .as_deref()
-                        .unwrap_or_default(),
+                    resume.row.response_session_id.clone().unwrap_or_default()
                 ),
             ),
             Fork::Revived => (
                 "revived",
                 Confidence::High,
-                "served after it was refused or deleted, with a log that is not its own".to_owned(),
+                "served after it was refused or deleted, with a log that is not its own".into(),
             ),
             _ => {
                 let confidence = if resume.others_lost_too || resume.beyond_lifetime {
@@ -101,7 +98,7 @@ fn check(case: &SessionCase, out: &mut Findings<'_>) {
                 (
                     "recreated",
                     confidence,
-                    "a new log under the old session id".to_owned(),
+                    "a new log under the old session id".into(),
                 )
             }
         };
@@ -112,16 +109,19 @@ fn check(case: &SessionCase, out: &mut Findings<'_>) {
         let (confidence, what) = match minted.refused {
             None => (
                 Confidence::High,
-                format!(
+                prose!(
                     "{} answered under session id {}",
-                    minted.method, minted.given,
+                    method(&minted.method),
+                    minted.given
                 ),
             ),
             Some(status) => (
                 Confidence::Medium,
-                format!(
-                    "{} without a session refused with {status} under session id {}, which is served since",
-                    minted.method, minted.given,
+                prose!(
+                    "{} without a session refused with {} under session id {}, which is served since",
+                    method(&minted.method),
+                    status,
+                    minted.given
                 ),
             ),
         };

@@ -3,6 +3,7 @@
 use super::Findings;
 use crate::model::{
     case::{MisplacedKind, SessionCase},
+    prose::{prose, rpc_id},
     verdict::{Confidence, Severity},
 };
 
@@ -67,23 +68,23 @@ finding! {
 
 fn check(case: &SessionCase, out: &mut Findings<'_>) {
     for misplaced in &case.misplaced {
-        let what = &misplaced.what;
+        let what = rpc_id(&misplaced.what);
         let (evidence, mut detail) = match misplaced.kind {
             MisplacedKind::Response => (
                 "response",
-                format!("the response to {what} came on a GET without a cursor"),
+                prose!("the response to {} came on a GET without a cursor", what),
             ),
             MisplacedKind::UnknownToken => (
                 "progress",
-                format!("progress under {what}, a token that no request announced"),
+                prose!("progress under {}, a token that no request announced", what),
             ),
             MisplacedKind::AfterResult => (
                 "progress",
-                format!("progress under {what} after the result of its request"),
+                prose!("progress under {} after the result of its request", what),
             ),
         };
         if misplaced.count > 1 {
-            detail = format!("{detail}; {} such messages", misplaced.count);
+            detail = prose!("{}; {} such messages", detail, misplaced.count);
         }
         out.at(
             &misplaced.site,

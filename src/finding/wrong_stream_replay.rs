@@ -3,6 +3,7 @@
 use super::Findings;
 use crate::model::{
     case::{SessionCase, StrayEvidence},
+    prose::{Prose, event_id, prose},
     verdict::Severity,
 };
 
@@ -85,13 +86,18 @@ fn check(case: &SessionCase, out: &mut Findings<'_>) {
             StrayEvidence::Payload => ("payload", "that one delivered its payload before"),
         };
         let which = if stray.id.is_empty() {
-            "one without id".to_owned()
+            Prose::from("one without id")
         } else {
-            stray.id.clone()
+            event_id(&stray.id).into()
         };
         let detail = match stray.count {
-            1 => format!("an event of another stream, {which}: {why}"),
-            count => format!("{count} events of another stream, the first {which}: {why}"),
+            1 => prose!("an event of another stream, {}: {}", which, why),
+            count => prose!(
+                "{} events of another stream, the first {}: {}",
+                count,
+                which,
+                why
+            ),
         };
         out.at(
             &stray.site,

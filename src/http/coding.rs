@@ -2,7 +2,10 @@
 //! byte that completed it.
 
 use super::framing::Codings;
-use crate::limits::Limits;
+use crate::{
+    limits::Limits,
+    model::prose::{Prose, prose},
+};
 use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, StandardAlloc};
 use flate2::{Decompress, FlushDecompress};
 use std::fmt;
@@ -42,7 +45,7 @@ pub(super) enum Decoding {
     /// Some, the last applied first.
     Stages(Box<Stages>),
     /// One that is not known; said at the first byte of the body.
-    Unknown(String),
+    Unknown(Prose),
     /// Nothing more is delivered.
     Lost,
 }
@@ -51,9 +54,9 @@ pub(super) enum Decoding {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     /// The coding is unknown, or the bytes are not of that coding.
-    Undecodable(String),
+    Undecodable(Prose),
     /// It expands beyond the limit.
-    Expansion(String),
+    Expansion(Prose),
 }
 
 #[derive(Debug)]
@@ -134,14 +137,14 @@ fn run(
     let result = loop {
         let (read, made) = match stage.decoder.step(rest, &mut buffer) {
             Ok(progress) => progress,
-            Err(what) => break Err(Fault::Undecodable(what.to_string())),
+            Err(what) => break Err(Fault::Undecodable(what.to_string().into())),
         };
         rest = rest.get(read..).unwrap_or_default();
         if made > 0 {
             stage.made = stage.made.saturating_add(made as u64);
             if stage.made > most {
                 let made = stage.made;
-                break Err(Fault::Expansion(format!("{made} bytes decoded")));
+                break Err(Fault::Expansion(prose!("{} bytes decoded", made)));
             }
             if let Err(fault) = run(later, buffer.get(..made).unwrap_or_default(), most, out) {
                 break Err(fault);

@@ -2,7 +2,10 @@
 //! (RFC 9110, section 8.4).
 
 use super::{coding::Coding, head::trim};
-use crate::model::exchange::HttpVersion;
+use crate::model::{
+    exchange::HttpVersion,
+    prose::{Prose, foreign, prose},
+};
 
 /// How the end of a body is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +40,7 @@ pub(super) enum Codings {
     /// These, in the order they were applied.
     Known(Vec<Coding>),
     /// One that is not known, or more than [`MAX_CODINGS`].
-    Unknown(String),
+    Unknown(Prose),
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -157,13 +160,13 @@ impl Codings {
         };
         match (Coding::named(name), &mut *self) {
             (Some(_), _) if known == MAX_CODINGS => {
-                *self = Self::Unknown(format!("more than {MAX_CODINGS} content codings"));
+                *self = Self::Unknown(prose!("more than {} content codings", MAX_CODINGS));
             }
             (Some(coding), Self::Known(list)) => list.push(coding),
             (Some(coding), _) => *self = Self::Known(vec![coding]),
             (None, _) => {
-                let name = name.get(..32).unwrap_or(name).escape_ascii();
-                *self = Self::Unknown(format!("unknown content coding \"{name}\""));
+                let name = name.get(..32).unwrap_or(name).escape_ascii().to_string();
+                *self = Self::Unknown(prose!("unknown content coding \"{}\"", foreign(&name)));
             }
         }
     }

@@ -23,7 +23,13 @@ pub use head::{RequestHead, ResponseHead};
 use crate::{
     anomaly::Kind,
     limits::Limits,
-    model::{exchange::Part, flow::Side, place::At, time::Timestamp},
+    model::{
+        exchange::Part,
+        flow::Side,
+        place::At,
+        prose::{Prose, prose},
+        time::Timestamp,
+    },
 };
 use coding::{Decoding, Fault};
 use framing::{Declared, Framing};
@@ -129,7 +135,7 @@ pub trait Sink {
     /// bytes came after it.
     fn response_end(&mut self, exchange: ExchangeNo, how: BodyEnd, wire_bytes: u64, at: At);
     /// Something odd; reading goes on.
-    fn anomaly(&mut self, kind: Kind, at: At, detail: String);
+    fn anomaly(&mut self, kind: Kind, at: At, detail: Prose);
 }
 
 impl Connection {
@@ -450,11 +456,11 @@ impl Connection {
                 out.request_end(open.no, false, open.last);
             }
             if let Some(odd) = odd {
-                out.anomaly(Kind::BadHead, last, format!("request: {odd}"));
+                out.anomaly(Kind::BadHead, last, prose!("request: {}", odd));
             }
             let declared = Declared::read(parsed.headers, parsed.version);
             if let Some(odd) = declared.odd {
-                out.anomaly(Kind::BodyFraming, last, format!("request: {odd}"));
+                out.anomaly(Kind::BodyFraming, last, prose!("request: {}", odd));
             }
             let no = self.number();
             let pending = Pending {
@@ -661,14 +667,14 @@ impl Connection {
             if (100..200).contains(&parsed.status) {
                 self.end_response(BodyEnd::Lost, first, out);
                 if let Some(odd) = odd {
-                    out.anomaly(Kind::BadHead, last, format!("response: {odd}"));
+                    out.anomaly(Kind::BadHead, last, prose!("response: {}", odd));
                 }
                 if parsed.status != 101 {
                     return Read::Body(Framing::Empty);
                 }
                 if upgrades_to_http2(parsed) {
                     self.protocol = Protocol::Http2;
-                    let detail = "an upgrade to h2c".to_string();
+                    let detail = "an upgrade to h2c".into();
                     out.anomaly(Kind::OpaqueHttp2, last, detail);
                 }
                 return Read::Switch;
@@ -689,16 +695,16 @@ impl Connection {
             self.tell_blanks(out);
             self.end_response(BodyEnd::Lost, first, out);
             if let Some(odd) = odd {
-                out.anomaly(Kind::BadHead, last, format!("response: {odd}"));
+                out.anomaly(Kind::BadHead, last, prose!("response: {}", odd));
             }
             let unfinished = |open: &Open| open.no == no && open.whole;
             if self.request.as_ref().is_some_and(unfinished) {
-                let detail = format!("status {}", parsed.status);
+                let detail = prose!("status {}", parsed.status);
                 out.anomaly(Kind::EarlyResponse, first, detail);
             }
             let declared = Declared::read(parsed.headers, parsed.version);
             if let Some(odd) = declared.odd {
-                out.anomaly(Kind::BodyFraming, last, format!("response: {odd}"));
+                out.anomaly(Kind::BodyFraming, last, prose!("response: {}", odd));
             }
             let (head, connect) = (method == Method::Head, method == Method::Connect);
             let framing = declared.of_response(parsed.status, head, connect);
@@ -898,14 +904,20 @@ impl Connection {
     }
 
     /// A head that is none. Returns whether a message should have begun there.
-    fn refused(&self, error: HeadError, what: &str, head: &Head<'_>, out: &mut impl Sink) -> bool {
+    fn refused(
+        &self,
+        error: HeadError,
+        what: &'static str,
+        head: &Head<'_>,
+        out: &mut impl Sink,
+    ) -> bool {
         match error {
             HeadError::TooManyHeaders => {
-                let detail = format!("{what} with more than {} headers", self.limits.headers);
+                let detail = prose!("{} with more than {} headers", what, self.limits.headers);
                 out.anomaly(Kind::HeadLimit, head.last, detail);
             }
             HeadError::StartLine if !head.searched => {
-                let detail = format!("{what}: its first line cannot be read");
+                let detail = prose!("{}: its first line cannot be read", what);
                 out.anomaly(Kind::BadHead, head.last, detail);
             }
             // Something looked like a head, no more.
@@ -921,8 +933,8 @@ impl Connection {
         }
     }
 
-    fn head_limit(&self) -> String {
-        format!("a head of more than {} bytes", self.limits.head)
+    fn head_limit(&self) -> Prose {
+        prose!("a head of more than {} bytes", self.limits.head)
     }
 
     /// Reads nothing more, and gives back all memory.
@@ -1087,10 +1099,10 @@ fn upgrades_to_http2(head: &ResponseHead<'_>) -> bool {
 
 impl Fault {
     /// Its kind and an example's text.
-    fn describe(self, what: &str) -> (Kind, String) {
+    fn describe(self, what: &'static str) -> (Kind, Prose) {
         match self {
-            Self::Undecodable(why) => (Kind::UndecodableBody, format!("{what}: {why}")),
-            Self::Expansion(why) => (Kind::DecompressionLimit, format!("{what}: {why}")),
+            Self::Undecodable(why) => (Kind::UndecodableBody, prose!("{}: {}", what, why)),
+            Self::Expansion(why) => (Kind::DecompressionLimit, prose!("{}: {}", what, why)),
         }
     }
 }

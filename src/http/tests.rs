@@ -7,7 +7,7 @@
 )]
 
 use super::*;
-use crate::model::{place::Place, time::Timestamp};
+use crate::model::{place::Place, prose::Prose, time::Timestamp};
 use proptest::prelude::*;
 use std::io::Write;
 
@@ -94,7 +94,7 @@ impl Sink for Log {
             no.0, at.offset
         ));
     }
-    fn anomaly(&mut self, kind: Kind, _: At, detail: String) {
+    fn anomaly(&mut self, kind: Kind, _: At, detail: Prose) {
         self.lines.push(format!("! {} {detail}", kind.name()));
     }
 }

@@ -551,7 +551,7 @@ mod tests {
         (
             reader.format(),
             count,
-            reader.damage().map(ToString::to_string),
+            reader.damage().map(|damage| damage.said().to_string()),
             anomalies.iter().map(|(_, kind, _)| kind).collect(),
         )
     }
@@ -646,7 +646,10 @@ mod tests {
         let progress = AtomicU64::new(0);
         let folder = folder(&[]);
         let error = open(&source(&folder, "gone"), &Limits::default(), &progress).unwrap_err();
-        assert_eq!(error.io_kind(), Some(io::ErrorKind::NotFound));
+        assert_eq!(
+            error.cause().map(io::Error::kind),
+            Some(io::ErrorKind::NotFound)
+        );
     }
 
     #[test]

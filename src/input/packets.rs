@@ -10,8 +10,9 @@ use super::{
 use crate::{
     anomaly::{Anomalies, Kind},
     model::{
-        packet::{Frame, LinkType},
+        packet::{Frame, Interface, LinkType},
         place::{InputId, Place},
+        prose::{Prose, prose},
         time::{Span, Timestamp},
     },
 };
@@ -28,6 +29,8 @@ use std::{
 pub struct Batch {
     buffer: Buffer,
     pool: Pool,
+    /// Of the file up to its end.
+    interfaces: Arc<Vec<Interface>>,
 }
 
 impl Batch {
@@ -67,6 +70,14 @@ impl Batch {
     #[must_use]
     pub fn time(&self, index: usize) -> Option<Timestamp> {
         self.buffer.entries.get(index).map(|entry| entry.time)
+    }
+
+    /// The interface of the packet at `index`: its number in the file, over all sections, and what the file says
+    /// of it, unless it has described too many.
+    #[must_use]
+    pub fn interface(&self, index: usize) -> Option<(u16, Option<&Interface>)> {
+        let number = self.buffer.entries.get(index)?.interface;
+        Some((number, self.interfaces.get(usize::from(number))))
     }
 
     #[inline]
@@ -115,6 +126,7 @@ pub struct Reader<'p> {
     /// Wireshark's number of the last packet.
     number: u32,
     links: Vec<LinkType>,
+    interfaces: Arc<Vec<Interface>>,
     totals: Totals,
     damage: Option<Damage>,
     /// Added to all times.
@@ -130,10 +142,11 @@ impl<'p> Reader<'p> {
         suffix: &'static str,
         chunk: usize,
     ) -> Self {
-        let links = match &decoder {
-            Decoder::Pcap(decoder) => vec![decoder.link()],
+        let interfaces = match &decoder {
+            Decoder::Pcap(decoder) => vec![decoder.interface()],
             Decoder::PcapNg(_) => Vec::new(),
         };
+        let links = interfaces.iter().map(|interface| interface.link).collect();
         Self {
             source,
             decoder,
@@ -147,6 +160,7 @@ impl<'p> Reader<'p> {
             done: false,
             number: 0,
             links,
+            interfaces: Arc::new(interfaces),
             totals: Totals::default(),
             damage: None,
             ahead: Span::ZERO,
@@ -209,6 +223,7 @@ impl<'p> Reader<'p> {
                 return Some(Batch {
                     buffer,
                     pool: self.pool.clone(),
+                    interfaces: Arc::clone(&self.interfaces),
                 });
             }
         }
@@ -261,6 +276,7 @@ impl<'p> Reader<'p> {
                         original: record.original,
                         number: self.number,
                         link: record.link,
+                        interface: record.interface,
                     });
                     used += record.len;
                 }
@@ -268,7 +284,11 @@ impl<'p> Reader<'p> {
                     self.number = self.number.saturating_add(u32::from(numbered));
                     used += len;
                 }
-                Step::Interface { len, link } => {
+                Step::Interface { len, described } => {
+                    let link = described.link;
+                    if self.interfaces.len() < INTERFACES {
+                        Arc::make_mut(&mut self.interfaces).push(*described);
+                    }
                     if self.links.len() < LINKS && !self.links.contains(&link) {
                         self.links.push(link);
                     }
@@ -283,9 +303,9 @@ impl<'p> Reader<'p> {
                     self.number = self.number.saturating_add(u32::from(numbered));
                     let damage = Damage {
                         offset: self.offset + used as u64,
-                        what: format!("{what}, left out"),
+                        what: prose!("{}, left out", what),
                     };
-                    anomalies.note(kind, self.place(input, self.number), || damage.to_string());
+                    anomalies.note(kind, self.place(input, self.number), || damage.said());
                     self.damage.get_or_insert(damage);
                     used += len;
                 }
@@ -327,7 +347,12 @@ impl<'p> Reader<'p> {
                     Decoder::Pcap(_) => "packet",
                     Decoder::PcapNg(_) => "block",
                 };
-                let what = format!("the file ends after {left} of {need} bytes of a {item}");
+                let what = prose!(
+                    "the file ends after {} of {} bytes of a {}",
+                    left,
+                    need,
+                    item
+                );
                 self.stop(Kind::FileCut, start, what, anomalies, input);
             }
             Err(error) => {
@@ -337,12 +362,12 @@ impl<'p> Reader<'p> {
                     _ => Kind::BadBlock,
                 };
                 let what = match (kind, self.suffix) {
-                    (_, "") => error.to_string(),
+                    (_, "") => prose!("{}", error),
                     (Kind::DecompressionLimit, _) => {
-                        format!("the compressed data expand beyond the limit: {error}")
+                        prose!("the compressed data expand beyond the limit: {}", error)
                     }
-                    (Kind::FileCut, _) => "the compressed data end early".to_owned(),
-                    (_, _) => format!("the compressed data are damaged: {error}"),
+                    (Kind::FileCut, _) => "the compressed data end early".into(),
+                    (_, _) => prose!("the compressed data are damaged: {}", error),
                 };
                 self.stop(kind, start + left as u64, what, anomalies, input);
             }
@@ -354,14 +379,14 @@ impl<'p> Reader<'p> {
         &mut self,
         kind: Kind,
         offset: u64,
-        what: String,
+        what: Prose,
         anomalies: &mut Anomalies,
         input: InputId,
     ) {
         self.done = true;
         let damage = Damage { offset, what };
         let place = self.place(input, self.number.saturating_add(1));
-        anomalies.note(kind, place, || damage.to_string());
+        anomalies.note(kind, place, || damage.said());
         self.damage = Some(damage);
     }
 
@@ -391,12 +416,14 @@ pub struct Damage {
     /// Where, in bytes of the uncompressed capture.
     pub offset: u64,
     /// What, in a few words.
-    pub what: String,
+    pub what: Prose,
 }
 
-impl fmt::Display for Damage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} at offset {}", self.what, self.offset)
+impl Damage {
+    /// In one line.
+    #[must_use]
+    pub fn said(&self) -> Prose {
+        prose!("{} at offset {}", self.what, self.offset)
     }
 }
 
@@ -437,16 +464,19 @@ pub(super) enum Step {
     /// A block without a packet of ours; `numbered` when Wireshark counts it as one.
     Skip { len: usize, numbered: bool },
     /// A block that describes an interface.
-    Interface { len: usize, link: LinkType },
+    Interface {
+        len: usize,
+        described: Box<Interface>,
+    },
     /// A block that makes no sense, and can be left out.
     Bad {
         len: usize,
         numbered: bool,
         kind: Kind,
-        what: String,
+        what: Prose,
     },
     /// Bytes that make no sense, and it cannot be told where the next block is.
-    Stop(String),
+    Stop(Prose),
 }
 
 /// Where a packet is in its block, and its fixed facts.
@@ -464,6 +494,8 @@ pub(super) struct Record {
     pub(super) time: Timestamp,
     /// What they begin with.
     pub(super) link: LinkType,
+    /// Which of the interfaces that the file describes it came by.
+    pub(super) interface: u16,
 }
 
 /// The order of bytes in numbers, which files choose.
@@ -564,7 +596,12 @@ struct Entry {
     original: u32,
     number: u32,
     link: LinkType,
+    interface: u16,
 }
+
+/// Interfaces of one file, over all its sections, that are remembered with what is said of them. A host has
+/// some dozens; a file that is pasted together has those of each part.
+const INTERFACES: usize = 1 << 12;
 
 /// Link types listed of one file: more than there are.
 const LINKS: usize = 512;
@@ -830,7 +867,7 @@ mod tests {
         let outcome = read(&file[..24 + 16 + 4]);
         assert_eq!(outcome.anomalies, [(Kind::FileCut, 1)]);
         assert_eq!(
-            outcome.damage.unwrap().to_string(),
+            outcome.damage.unwrap().said().as_str(),
             "the file ends after 20 of 21 bytes of a packet at offset 24"
         );
     }
@@ -1147,7 +1184,7 @@ mod tests {
         let outcome = drain(reader(&file, file[..60].chain(Fails), 1000));
         assert_eq!(outcome.frames, expected(1, 1000)[..1]);
         assert_eq!(
-            outcome.damage.unwrap().to_string(),
+            outcome.damage.unwrap().said().as_str(),
             "the disk is gone at offset 60"
         );
     }

@@ -6,7 +6,11 @@
 //! fail when the first read, as of a pipe, gives less than a header.
 
 use super::packets::{Order, Record, Step};
-use crate::model::{packet::LinkType, time::Timestamp};
+use crate::model::{
+    packet::{Interface, LinkType},
+    prose::prose,
+    time::Timestamp,
+};
 use pcap_parser::{
     LegacyPcapBlock, PcapError,
     nom::{self, IResult, Needed},
@@ -21,6 +25,7 @@ pub(super) struct Decoder {
     unit: i64,
     record_header: usize,
     link: LinkType,
+    snapshot: u32,
     largest: usize,
 }
 
@@ -58,13 +63,20 @@ impl Decoder {
             },
             record_header,
             link: LinkType(u16::try_from(link).ok()?),
+            snapshot: header.snaplen,
             largest: (header.snaplen as usize).max(SNAPSHOT).min(block),
         })
     }
 
-    /// The link type of every packet.
-    pub(super) const fn link(&self) -> LinkType {
-        self.link
+    /// What the header says of the one interface there is.
+    pub(super) const fn interface(&self) -> Interface {
+        Interface {
+            link: self.link,
+            snapshot: self.snapshot,
+            resolution: if self.unit == 1 { 9 } else { 6 },
+            offset: 0,
+            options: Vec::new(),
+        }
     }
 
     /// The packet that `bytes` begin with.
@@ -80,7 +92,7 @@ impl Decoder {
                 };
             }
             // The length is all that can be wrong with a packet.
-            Err(_) => return Step::Stop("a packet that cannot be read".to_owned()),
+            Err(_) => return Step::Stop("a packet that cannot be read".into()),
         };
         let captured = packet.data.len();
         if captured > self.largest {
@@ -97,13 +109,14 @@ impl Decoder {
                 i64::from(packet.ts_usec) * self.unit,
             ),
             link: self.link,
+            interface: 0,
         })
     }
 }
 
 #[cold]
 fn too_large(captured: usize) -> Step {
-    Step::Stop(format!("a packet that claims {captured} bytes"))
+    Step::Stop(prose!("a packet that claims {} bytes", captured))
 }
 
 /// [`parse_pcap_frame_modified`] for files of the other byte order, which pcap-parser lacks.

@@ -12,7 +12,11 @@
 use super::packets::{Order, Record, Step};
 use crate::{
     anomaly::Kind,
-    model::{packet::LinkType, time::Timestamp},
+    model::{
+        packet::{self, LinkType},
+        prose::{Prose, prose},
+        time::Timestamp,
+    },
 };
 use pcap_parser::{
     BOM_MAGIC, CB_MAGIC, DCB_MAGIC, EPB_MAGIC, IDB_MAGIC, OptionCode, SHB_MAGIC, SJE_MAGIC,
@@ -29,6 +33,8 @@ pub(super) struct Decoder {
     order: Order,
     /// Of the current section; interface ids index it.
     interfaces: Vec<Interface>,
+    /// Interfaces of the sections so far.
+    described: u16,
     /// Time of the last packet that had one.
     last_time: Timestamp,
     /// The largest block.
@@ -41,6 +47,8 @@ struct Interface {
     /// 0 for no limit.
     snapshot: u32,
     clock: Clock,
+    /// Which one of the file it is, over all sections.
+    number: u16,
 }
 
 impl Decoder {
@@ -49,6 +57,7 @@ impl Decoder {
         Self {
             order: Order::Little,
             interfaces: Vec::new(),
+            described: 0,
             last_time: Timestamp::from_nanos(0),
             largest: block,
         }
@@ -107,7 +116,7 @@ impl Decoder {
         // Some writers pad a block without counting the padding.
         let len = (stated as usize).saturating_add(3) & !3;
         if len < 12 || len > self.largest {
-            return Err(Step::Stop(format!("a block that claims {stated} bytes")));
+            return Err(Step::Stop(prose!("a block that claims {} bytes", stated)));
         }
         let Some(block) = bytes.get(..len) else {
             return Err(Step::Need(len));
@@ -115,8 +124,10 @@ impl Decoder {
         match self.order.u32(block, len - 4) {
             None => Err(Step::Need(len)),
             Some(trailer) if trailer == stated => Ok(block),
-            Some(trailer) => Err(Step::Stop(format!(
-                "a block of {stated} bytes that ends as one of {trailer}"
+            Some(trailer) => Err(Step::Stop(prose!(
+                "a block of {} bytes that ends as one of {}",
+                stated,
+                trailer
             ))),
         }
     }
@@ -144,7 +155,7 @@ impl Decoder {
             return Step::Need(12);
         }
         let Some(order) = section_order(bytes) else {
-            return Step::Stop("a section without byte-order magic".to_owned());
+            return Step::Stop("a section without byte-order magic".into());
         };
         self.order = order;
         let block = match self.framed(bytes) {
@@ -159,11 +170,11 @@ impl Decoder {
                 numbered: false,
             },
             // "the file cannot be read" by those who know another major version
-            Ok((_, section)) => Step::Stop(format!(
+            Ok((_, section)) => Step::Stop(prose!(
                 "a section of major version {}",
                 section.major_version
             )),
-            Err(_) => Step::Stop(format!("a section header of {len} bytes")),
+            Err(_) => Step::Stop(prose!("a section header of {} bytes", len)),
         }
     }
 
@@ -179,13 +190,14 @@ impl Decoder {
             let link = u16::try_from(parsed.linktype.0).ok()?;
             Some((LinkType(link), parsed))
         }) else {
-            return bad(len, false, format!("an interface block of {len} bytes"));
+            return bad(len, false, prose!("an interface block of {} bytes", len));
         };
         if self.interfaces.len() >= INTERFACES {
-            return bad(len, false, format!("more than {INTERFACES} interfaces"));
+            return bad(len, false, prose!("more than {} interfaces", INTERFACES));
         }
         let mut resolution = 6;
         let mut offset = 0;
+        let mut kept = Vec::new();
         // What follows their end is there too.
         let options = parsed.options.iter();
         for option in options.take_while(|option| option.code != OptionCode::EndOfOpt) {
@@ -194,6 +206,13 @@ impl Decoder {
                 (OptionCode::IfTsoffset, Ok(value)) => {
                     offset = self.order.i64(value).unwrap_or(offset);
                 }
+                (code, Ok(value))
+                    if KEPT.contains(&code.0)
+                        && value.len() <= OPTION
+                        && kept.len() < KEPT.len() =>
+                {
+                    kept.push((code.0, value.to_vec()));
+                }
                 _ => {}
             }
         }
@@ -201,8 +220,17 @@ impl Decoder {
             link,
             snapshot: parsed.snaplen,
             clock: Clock::new(resolution, offset),
+            number: self.described,
         });
-        Step::Interface { len, link }
+        self.described = self.described.saturating_add(1);
+        let described = Box::new(packet::Interface {
+            link,
+            snapshot: parsed.snaplen,
+            resolution,
+            offset,
+            options: kept,
+        });
+        Step::Interface { len, described }
     }
 
     /// Enhanced Packet Block (section 4.3).
@@ -266,7 +294,7 @@ impl Decoder {
                 len,
                 numbered: true,
                 kind: Kind::UnknownInterface,
-                what: format!("a packet of interface {id}"),
+                what: prose!("a packet of interface {}", id),
             };
         };
         if captured as usize > len.saturating_sub(PACKET_FRAMING) {
@@ -281,6 +309,7 @@ impl Decoder {
             original: original.max(captured),
             time,
             link: interface.link,
+            interface: interface.number,
         })
     }
 
@@ -300,7 +329,7 @@ impl Decoder {
                 len,
                 numbered: true,
                 kind: Kind::UnknownInterface,
-                what: "a simple packet before any interface".to_owned(),
+                what: "a simple packet before any interface".into(),
             };
         };
         let original = packet.origlen;
@@ -318,6 +347,7 @@ impl Decoder {
             original,
             time: self.last_time,
             link: interface.link,
+            interface: interface.number,
         })
     }
 }
@@ -379,7 +409,7 @@ impl Clock {
 
 /// A block that is skipped: framed well, but its content makes no sense.
 #[cold]
-fn bad(len: usize, numbered: bool, what: String) -> Step {
+fn bad(len: usize, numbered: bool, what: Prose) -> Step {
     Step::Bad {
         len,
         numbered,
@@ -391,13 +421,13 @@ fn bad(len: usize, numbered: bool, what: String) -> Step {
 #[cold]
 fn bad_packet(block: &[u8]) -> Step {
     let len = block.len();
-    bad(len, true, format!("a packet block of {len} bytes"))
+    bad(len, true, prose!("a packet block of {} bytes", len))
 }
 
 #[cold]
 fn packet_too_large(block: &[u8], captured: u32) -> Step {
     let len = block.len();
-    let what = format!("a packet of {captured} bytes in a block of {len}");
+    let what = prose!("a packet of {} bytes in a block of {}", captured, len);
     bad(len, true, what)
 }
 
@@ -415,6 +445,14 @@ fn section_order(bytes: &[u8]) -> Option<Order> {
 }
 
 const NANOSECONDS: i128 = 1_000_000_000;
+
+/// Options of an interface that are kept for whoever writes its packets again: name, description, MAC address,
+/// filter, system, length of the check sequence and hardware, whose bytes have no order. The others are numbers
+/// or say nothing of its packets.
+const KEPT: [u16; 7] = [2, 3, 6, 11, 12, 13, 15];
+
+/// The longest option of an interface that is kept.
+const OPTION: usize = 1 << 10;
 
 /// Interfaces of one section that are kept: what the id of the obsolete packet block can name.
 const INTERFACES: usize = 1 << 16;

@@ -11,6 +11,7 @@ use crate::{
     model::{
         packet::{IpPacket, Skip, Transport},
         place::{InputId, Place},
+        prose::{Hex, Prose, prose},
         time::Timestamp,
     },
 };
@@ -92,9 +93,17 @@ pub struct Datagram {
     payload: Vec<u8>,
     /// How many bytes it has after those.
     missing: u32,
+    /// The frames of its input that its bytes came in, in order.
+    frames: Vec<u32>,
 }
 
 impl Datagram {
+    /// The frames of its input that its bytes came in, in the order of the capture.
+    #[must_use]
+    pub fn frames(&self) -> &[u32] {
+        &self.frames
+    }
+
     /// What it carries, past the extension headers that were fragmented with it.
     ///
     /// # Errors
@@ -245,7 +254,12 @@ impl Fragments {
         if overlap {
             let (offset, identification) = (fragment.offset, fragment.identification);
             anomalies.note(Kind::FragmentOverlap, place, || {
-                format!("packet {identification:#06x}, byte {offset} to {stop}")
+                prose!(
+                    "packet {}, byte {} to {}",
+                    Hex(identification.into()),
+                    offset,
+                    stop
+                )
             });
         }
         if parts.is_complete() {
@@ -329,7 +343,7 @@ impl Fragments {
             self.cost = self.cost.saturating_sub(parts.cost);
             let identification = key.identification;
             anomalies.note(kind, parts.last, || {
-                format!("packet {identification:#06x}: {}", parts.lack())
+                prose!("packet {}: {}", Hex(identification.into()), parts.lack())
             });
         }
     }
@@ -348,6 +362,8 @@ struct Parts {
     end: Option<u32>,
     /// The fragment seen last.
     last: Place,
+    /// The frames of those with bytes that were new.
+    frames: Vec<u32>,
     cost: usize,
 }
 
@@ -427,6 +443,9 @@ impl Parts {
     fn put(&mut self, at: u32, bytes: &[u8], len: u32) {
         self.have += len;
         self.cost += bytes.len() + PART;
+        if self.frames.last() != Some(&self.last.frame) {
+            self.frames.push(self.last.frame);
+        }
         let bytes = Box::from(bytes);
         self.parts.insert(at, Part { bytes, len });
     }
@@ -436,10 +455,10 @@ impl Parts {
     }
 
     /// What is not there.
-    fn lack(&self) -> String {
+    fn lack(&self) -> Prose {
         match self.end {
-            Some(end) => format!("{} of {end} bytes missing", end - self.have.min(end)),
-            None => format!("{} bytes, the last fragment missing", self.have),
+            Some(end) => prose!("{} of {} bytes missing", end - self.have.min(end), end),
+            None => prose!("{} bytes, the last fragment missing", self.have),
         }
     }
 
@@ -458,6 +477,7 @@ impl Parts {
             protocol: self.protocol,
             missing: self.have.saturating_sub(captured),
             payload,
+            frames: self.frames.clone(),
         }
     }
 
@@ -497,7 +517,7 @@ const LARGEST: u32 = 65_535;
 /// Parts of a complete packet that are remembered: a jumbo datagram in the smallest usual packets.
 const FINGERPRINTS: usize = 128;
 /// Memory of a part besides its bytes.
-const PART: usize = size_of::<(u32, Part)>() + 32;
+const PART: usize = size_of::<(u32, Part)>() + 40;
 
 #[cfg(test)]
 #[allow(
@@ -576,7 +596,7 @@ mod tests {
             self.anomalies
                 .iter()
                 .filter(|(_, other, _)| *other == kind)
-                .flat_map(|(_, _, tally)| tally.examples.iter().map(|e| e.detail.clone()))
+                .flat_map(|(_, _, tally)| tally.examples.iter().map(|e| e.detail.to_string()))
                 .collect()
         }
     }

@@ -1,16 +1,19 @@
 //! Names of link types.
 
-use crate::model::packet::LinkType;
+use crate::model::{
+    packet::LinkType,
+    prose::{Prose, prose},
+};
 
 /// The official name of a link type without its `LINKTYPE_` prefix (tcpdump.org's list), or its
 /// number: `ETHERNET`, `LINKTYPE 147`.
 #[must_use]
-pub fn link_name(link: LinkType) -> String {
+pub fn link_name(link: LinkType) -> Prose {
     match NAMES.binary_search_by_key(&link.0, |(number, _)| *number) {
         Ok(index) => NAMES
             .get(index)
-            .map_or_else(String::new, |(_, name)| (*name).to_owned()),
-        Err(_) => format!("LINKTYPE {}", link.0),
+            .map_or_else(Prose::default, |&(_, name)| name.into()),
+        Err(_) => prose!("LINKTYPE {}", link.0),
     }
 }
 

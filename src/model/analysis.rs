@@ -7,6 +7,7 @@ use super::{
     har::HarFacts,
     id::SessionId,
     place::Place,
+    prose::Prose,
     time::{Span, Timestamp},
     verdict::{Confidence, IdScheme, SessionEnd, Severity, Verdict},
 };
@@ -44,6 +45,8 @@ pub struct Analysis {
     pub blanks: Vec<Blank>,
     /// What was on the wire and could not be read, by protocol, the most first.
     pub opaque: Vec<Opaque>,
+    /// What was written as evidence; empty when none was asked for.
+    pub evidence: Vec<Exhibit>,
     /// Totals over the run.
     pub totals: Totals,
     /// Oddities of captures and wire.
@@ -124,9 +127,9 @@ pub struct Input {
     /// What is known of its clock, and how it was put right; times here and in all reports are the corrected ones.
     pub clock: Option<ClockOffset>,
     /// What is damaged, in a few words with the offset; empty when nothing is.
-    pub damaged: String,
+    pub damaged: Prose,
     /// Why it could not be read at all.
-    pub unreadable: Option<String>,
+    pub unreadable: Option<Prose>,
 }
 
 /// What is known of the clock of an input, and how it was put right.
@@ -227,7 +230,7 @@ pub struct Resume {
     /// How sure it is.
     pub confidence: Confidence,
     /// Why it is not sure, or what decided; short, lower case.
-    pub reason: String,
+    pub reason: Prose,
     /// Codes of the findings on it, worst first.
     pub findings: Vec<&'static str>,
     /// `Last-Event-ID` as sent.
@@ -297,7 +300,7 @@ pub struct Resume {
     /// Index of its exchange in [`Analysis::exchanges`].
     pub exchange: u32,
     /// The events around it, in plain words, for people: what was delivered last, what came.
-    pub story: Vec<String>,
+    pub story: Vec<Prose>,
 }
 
 /// What became of the requests pending at a cut.
@@ -329,7 +332,7 @@ pub struct Finding {
     /// How sure.
     pub confidence: Confidence,
     /// The kind of evidence, a word or two.
-    pub evidence: String,
+    pub evidence: &'static str,
     /// The session.
     pub session_id: SessionId,
     /// Its incarnation.
@@ -339,13 +342,34 @@ pub struct Finding {
     /// When.
     pub time: Timestamp,
     /// What was seen, in one line.
-    pub detail: String,
+    pub detail: Prose,
     /// The client.
     pub client: Option<Endpoint>,
     /// The server.
     pub server: Option<Endpoint>,
     /// The decisive frame.
     pub place: Place,
+}
+
+/// A packet or HAR entry that a finding rests on, and where it is in the finding's file of evidence (`index.csv`).
+#[derive(Clone, Debug)]
+pub struct Exhibit {
+    /// The number of the finding among those with evidence, from 1, the worst first.
+    pub number: u32,
+    /// Index of the finding in [`Analysis::findings`].
+    pub finding: u32,
+    /// The file; `None` when there is none for this finding, or the input of this packet is not in any.
+    pub file: Option<Arc<str>>,
+    /// What it is for the finding.
+    pub mark: &'static str,
+    /// What is said of it, and stands as a comment at the packet.
+    pub note: String,
+    /// Where it is in the inputs.
+    pub place: Place,
+    /// Its number in the file; `None` when it is not in it.
+    pub new_frame: Option<u32>,
+    /// Wireshark's number of its TCP stream in the file.
+    pub new_tcp_stream: Option<u32>,
 }
 
 /// One incarnation of a session (`sessions.csv`).

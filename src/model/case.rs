@@ -8,6 +8,7 @@ use super::{
     flow::Endpoint,
     id::SessionId,
     place::Place,
+    prose::Prose,
     time::{Span, Timestamp},
     verdict::Confidence,
 };
@@ -123,7 +124,7 @@ pub struct ResumeCase {
     /// Messages on the stream's own log under an id that came with another payload before.
     pub reused: Vec<String>,
     /// Ids that are missing between the cursor and the answer, or seen and left out; a few, as text.
-    pub missing: Vec<String>,
+    pub missing: Vec<Prose>,
     /// A fork whose first message has no id, though every message before had one; whatever proves it.
     pub ids_vanished: bool,
     /// The cursor was accepted, though this session, seen whole, never delivered it.
@@ -204,7 +205,7 @@ pub struct Refusal {
     /// How many.
     pub count: u32,
     /// What came before, in words: idle time, a cut, a restart; of a misrouted one where it was answered.
-    pub context: String,
+    pub context: Prose,
     /// The first.
     pub site: Site,
     /// Time of the last.
@@ -241,7 +242,7 @@ pub struct LostRequest {
     /// Its method.
     pub method: String,
     /// Why: what became of the stream.
-    pub reason: String,
+    pub reason: &'static str,
     /// The progress that was told of it before the cut.
     pub progress: Option<Progress>,
     /// How sure.

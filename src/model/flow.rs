@@ -75,6 +75,15 @@ impl Side {
         }
     }
 
+    /// Its letter.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::A => "A",
+            Self::B => "B",
+        }
+    }
+
     /// 0 for `A`, 1 for `B`.
     #[must_use]
     pub const fn index(self) -> usize {

@@ -12,6 +12,7 @@ pub mod id;
 pub mod message;
 pub mod packet;
 pub mod place;
+pub mod prose;
 pub mod session;
 pub mod time;
 pub mod verdict;

@@ -24,6 +24,22 @@ pub struct Frame<'a> {
     pub original_len: u32,
 }
 
+/// What a file says of an interface that it has packets of: enough to write them as they are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// What its packets begin with.
+    pub link: LinkType,
+    /// The snapshot length; 0 for no limit.
+    pub snapshot: u32,
+    /// How long a tick of its times is, as pcapng's `if_tsresol`: 10⁻ⁿ seconds, or 2⁻ⁿ with the highest bit set.
+    pub resolution: u8,
+    /// Seconds to add to its times, as pcapng's `if_tsoffset`.
+    pub offset: i64,
+    /// What else pcapng says of it, by the code of the option: name, description and the like, in bytes that are
+    /// the same in either byte order.
+    pub options: Vec<(u16, Vec<u8>)>,
+}
+
 /// The fixed facts of one TCP segment; its payload travels beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {

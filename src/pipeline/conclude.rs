@@ -11,10 +11,12 @@ use crate::{
         flow::{Endpoint, ServerFacts},
         id::SessionId,
         place::{InputId, Place},
+        prose::prose,
         session::{Grouping, Role},
         time::{Span, Timestamp},
         verdict::Severity,
     },
+    redact::{Redactor, redact},
 };
 use rayon::prelude::*;
 use std::{
@@ -183,7 +185,7 @@ pub(super) fn conclude(harvest: Harvest, options: &Options) -> Analysis {
             .iter()
             .filter_map(|&number| exchanges.get(number as usize))
         {
-            let note = || format!("session {}", session.id);
+            let note = || prose!("session {}", session.id);
             analysis
                 .anomalies
                 .note(Kind::HistoryLimit, exchange.place, note);
@@ -233,6 +235,10 @@ pub(super) fn conclude(harvest: Harvest, options: &Options) -> Analysis {
     });
     analysis.exchanges = exchanges;
     count_inputs(&mut analysis, &grouping, &counts);
+    if let Some(key) = &options.redact {
+        let numbers = audit::id_numbers(&grouping, &analysis.exchanges, &servers);
+        redact(&mut analysis, Redactor::new(key, &|id| numbers.cut(id)));
+    }
     analysis
 }
 

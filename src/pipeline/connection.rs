@@ -10,6 +10,7 @@ use crate::{
         exchange::{ConnectionId, End, EndCause, Exchange, Part, Scheme, Source},
         flow::{Blank, Endpoint, Side},
         place::{At, Place},
+        prose::Prose,
         time::{Span, Timestamp},
     },
     tcp, tls,
@@ -756,7 +757,7 @@ impl http::Sink for Recorder {
         }
     }
 
-    fn anomaly(&mut self, kind: Kind, at: At, detail: String) {
+    fn anomaly(&mut self, kind: Kind, at: At, detail: Prose) {
         self.outcome.anomalies.note(kind, at.place, || detail);
     }
 }

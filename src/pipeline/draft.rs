@@ -16,6 +16,7 @@ use crate::{
         id::SessionId,
         message::{MessageKind, Subject},
         place::{At, Place},
+        prose::{self, Prose},
     },
     sse,
 };
@@ -177,7 +178,9 @@ impl Draft {
         let cursor = head.text("last-event-id", limits);
         if cursor.as_deref().is_some_and(|id| !id.is_empty()) && method != "GET" {
             self.anomalies
-                .note(Kind::CursorOnOtherMethod, first.place, || method.to_owned());
+                .note(Kind::CursorOnOtherMethod, first.place, || {
+                    Prose::from(prose::method(method))
+                });
         }
         let session_id = self.session(head, first.place, settings);
         self.exchange.version = version;
@@ -216,9 +219,7 @@ impl Draft {
             self.request_body = Vec::new();
             self.hold(settings);
             self.anomalies
-                .note(Kind::BodyLimit, self.exchange.place, || {
-                    "request".to_owned()
-                });
+                .note(Kind::BodyLimit, self.exchange.place, || "request");
         }
         if let Some(request) = &mut self.exchange.request {
             request.body_bytes += bytes.len() as u64;
@@ -296,7 +297,7 @@ impl Draft {
                 kept.extend_from_slice(kept_part);
                 if !over.is_empty() && *limit == settings.limits.json_body {
                     self.anomalies
-                        .note(Kind::BodyLimit, at.place, || "response".to_owned());
+                        .note(Kind::BodyLimit, at.place, || "response");
                 }
             }
             Body::Events(parser) => {
@@ -318,10 +319,9 @@ impl Draft {
     }
 
     /// Reads no more of the response: the rest of it is as good as missing.
-    fn give_up(&mut self, what: &str, at: At) {
+    fn give_up(&mut self, what: &'static str, at: At) {
         self.response = Body::Pass;
-        self.anomalies
-            .note(Kind::BodyLimit, at.place, || what.to_owned());
+        self.anomalies.note(Kind::BodyLimit, at.place, || what);
         self.hole(Part::ResponseBody, 0, at);
     }
 
@@ -414,7 +414,7 @@ impl Draft {
                     None => first = Some(part.to_owned()),
                     Some(known) if known != part => {
                         self.anomalies
-                            .note(Kind::SessionHeaderRepeated, place, String::new);
+                            .note(Kind::SessionHeaderRepeated, place, || "");
                     }
                     Some(_) => {}
                 }
@@ -437,7 +437,7 @@ fn add_event(
     let data = event.data.unwrap_or_default();
     let said = message::read_event(data, &settings.limits);
     if event.oversize {
-        anomalies.note(Kind::BodyLimit, event.at.place, || "event".to_owned());
+        anomalies.note(Kind::BodyLimit, event.at.place, || "event");
     }
     if event.event_type == Some("endpoint") && exchange.events.is_empty() {
         exchange.endpoint = event.data.map(|data| cut(data, &settings.limits).into());

@@ -14,6 +14,7 @@ use crate::{
         id::SessionId,
         message::MessageKind,
         place::{At, InputId, Place},
+        prose::{foreign, method, prose},
         time::{Span, Timestamp},
     },
     sse,
@@ -66,7 +67,7 @@ impl Har {
         };
         if entry.no_wire {
             self.facts.no_wire += 1;
-            let version = || format!("httpVersion {}", entry.http_version);
+            let version = || prose!("httpVersion {}", foreign(&entry.http_version));
             self.anomalies.note(Kind::NoWire, place, version);
             return;
         }
@@ -86,7 +87,7 @@ impl Har {
         if masked.cursor {
             self.facts.masked_cursors += 1;
             self.anomalies
-                .note(Kind::MaskedId, place, || "Last-Event-ID".to_owned());
+                .note(Kind::MaskedId, place, || "Last-Event-ID");
             // Which stream it asked for is not known, nor so what its answer goes on with.
             if exchange.status().is_some_and(|status| status < 300) {
                 hide_answer(&mut exchange);
@@ -147,7 +148,7 @@ impl Har {
         exchange.events = events;
         if masked > 0 {
             self.facts.masked_events += masked;
-            let many = || format!("ids of {masked} events");
+            let many = || prose!("ids of {} events", masked);
             self.anomalies.note(Kind::MaskedId, exchange.place, many);
             exchange.holes.push(Hole {
                 part: Part::ResponseBody,
@@ -164,7 +165,7 @@ impl Har {
         let place = exchange.place;
         if entry.made_up_times {
             facts.made_up += 1;
-            let all = || "all are the entry's start".to_owned();
+            let all = || "all are the entry's start";
             self.anomalies.note(Kind::MadeUpTimes, place, all);
         }
         if !exchange.events.is_empty() {
@@ -181,12 +182,12 @@ impl Har {
             facts.bodies += 1;
         } else if entry.undecodable {
             facts.undecodable += 1;
-            let why = || "base64 that is none".to_owned();
+            let why = || "base64 that is none";
             self.anomalies.note(Kind::UndecodableBody, place, why);
         } else {
             let status = exchange.status().unwrap_or_default();
             self.anomalies.note(Kind::BodyNotRecorded, place, || {
-                format!("{} with status {status}", exchange.method())
+                prose!("{} with status {}", method(exchange.method()), status)
             });
         }
     }
@@ -411,9 +412,11 @@ pub(super) fn leave_out_copies(hars: &mut [Har]) {
             };
             let more = at(loser).map_or_else(Vec::new, |loser| loser.more_places.clone());
             if let Some(read) = hars.get_mut(loser.0) {
-                read.anomalies.note(Kind::DuplicateEntry, place, || {
-                    "the same request, told as well or better elsewhere".to_owned()
-                });
+                read.anomalies.note(
+                    Kind::DuplicateEntry,
+                    place,
+                    || "the same request, told as well or better elsewhere",
+                );
             }
             let winner = hars
                 .get_mut(winner.0)

@@ -16,8 +16,9 @@ use crate::{
         analysis::{Opaque, OpaqueProtocol},
         exchange::{Exchange, Window},
         flow::{Endpoint, ServerFacts},
-        packet::{Frame, IpPacket, Segment, Skip, Transport},
+        packet::{Frame, Interface, IpPacket, Segment, Skip, Transport},
         place::InputId,
+        prose::{Fixed, Hex, prose},
         time::{Span, Timestamp},
     },
     tcp,
@@ -198,7 +199,7 @@ impl Quic {
 struct Hand {
     pieces: Vec<Piece>,
     /// Segments that came in fragments.
-    assembled: Vec<Box<[u8]>>,
+    assembled: Vec<Assembled>,
     cards: Vec<Vec<Card>>,
 }
 
@@ -211,7 +212,7 @@ impl Hand {
     fn segment(&self, card: &Card) -> Option<(&[u8], &[u8])> {
         let bytes = match self.pieces.get(card.piece as usize) {
             Some(piece) => piece.batch.frame(card.at as usize, piece.input)?.data,
-            None => self.assembled.get(card.at as usize)?,
+            None => &self.assembled.get(card.at as usize)?.bytes,
         };
         let start = card.start as usize;
         bytes
@@ -219,6 +220,13 @@ impl Hand {
             .get(..card.len as usize)?
             .split_at_checked(usize::from(card.header))
     }
+}
+
+/// A segment that was put together of fragments.
+struct Assembled {
+    bytes: Box<[u8]>,
+    /// The frames of its input that they came in.
+    frames: Vec<u32>,
 }
 
 /// A segment and where it is: in a frame of a piece, or one that was put together; and which bytes
@@ -294,7 +302,7 @@ impl Dealer {
                 packets
                     .anomalies
                     .note(Kind::TimeBackwards, frame.place, || {
-                        format!("{:.3} s back", back.millis_f64() / 1000.0)
+                        prose!("{} s back", Fixed(back.millis_f64() / 1000.0, 3))
                     });
                 // A clock that was put back is noted once.
                 *latest = frame.time;
@@ -305,7 +313,7 @@ impl Dealer {
                 packets
                     .anomalies
                     .note(Kind::TruncatedPacket, frame.place, || {
-                        format!("{had} of {was} bytes")
+                        prose!("{} of {} bytes", had, was)
                     });
             }
             let mut opener = Opener {
@@ -321,6 +329,7 @@ impl Dealer {
                 mut segment,
                 bytes,
                 header,
+                frames,
             } = match opened {
                 Ok(opened) => opened,
                 Err(skip) => {
@@ -336,7 +345,7 @@ impl Dealer {
                 Bytes::OfFrame { start, len } => (number, index, start, len),
                 Bytes::Assembled(bytes) => {
                     let len = bytes.len();
-                    hand.assembled.push(bytes);
+                    hand.assembled.push(Assembled { bytes, frames });
                     (ASSEMBLED, hand.assembled.len() - 1, 0, len)
                 }
             };
@@ -379,6 +388,8 @@ struct Opened {
     bytes: Bytes,
     /// How many of the bytes are its header.
     header: usize,
+    /// The frames that it came in, when that is more than one.
+    frames: Vec<u32>,
 }
 
 /// Where a segment with its header is.
@@ -399,7 +410,11 @@ impl Opener<'_> {
         if let Some((stated, is)) = ip::header_sum(packet) {
             self.anomalies
                 .note(Kind::BadChecksum, self.frame.place, || {
-                    format!("IPv4 header: {stated:#06x}, should be {is:#06x}")
+                    prose!(
+                        "IPv4 header: {}, should be {}",
+                        Hex(stated.into()),
+                        Hex(is.into())
+                    )
                 });
         }
         match ip::open(packet) {
@@ -435,6 +450,7 @@ impl Opener<'_> {
             segment,
             bytes,
             header: whole.len() - payload.len(),
+            frames: Vec::new(),
         })
     }
 
@@ -454,7 +470,7 @@ impl Opener<'_> {
                     && let Some(server) = self.quic.take(transport, self.limits.server_facts)
                 {
                     self.anomalies
-                        .note(Kind::OpaqueQuic, self.frame.place, || server.to_string());
+                        .note(Kind::OpaqueQuic, self.frame.place, || prose!("{}", server));
                 }
                 self.quoted(transport);
                 Err(Skip::NotIp)
@@ -476,7 +492,9 @@ impl Opener<'_> {
         let datagram = self
             .fragments
             .take(&fragment, time, place, wanted, self.anomalies)?;
-        self.transport(&datagram.open()?, depth, true)
+        let mut opened = self.transport(&datagram.open()?, depth, true)?;
+        opened.frames.extend_from_slice(datagram.frames());
+        Ok(opened)
     }
 
     /// An ICMP error quotes the packet that it is about (RFC 792, RFC 4443), and Wireshark gives a
@@ -519,12 +537,12 @@ fn note_skip(skip: Skip, frame: &Frame<'_>, anomalies: &mut Anomalies) {
         Skip::UnknownLink(link) => {
             anomalies.note(Kind::UnknownLinkType, place, || link::link_name(link));
         }
-        Skip::TooDeep => anomalies.note(Kind::TunnelDepth, place, String::new),
+        Skip::TooDeep => anomalies.note(Kind::TunnelDepth, place, || ""),
         Skip::Malformed(what) => {
             anomalies.note(Kind::MalformedPacket, place, || {
                 match link::interface(frame) {
-                    Some(interface) => format!("{what}, on interface {interface}"),
-                    None => what.to_owned(),
+                    Some(interface) => prose!("{}, on interface {}", what, interface),
+                    None => what.into(),
                 }
             });
         }
@@ -536,6 +554,75 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 const ICMP: u8 = 1;
 const ICMPV6: u8 = 58;
+
+/// A frame as it is seen on the way to its segment, for whoever wants the frame and not what it says.
+pub(super) struct Seen<'a> {
+    pub(super) frame: Frame<'a>,
+    /// The number of its interface in the file, and what the file says of it.
+    pub(super) interface: u16,
+    pub(super) described: Option<&'a Interface>,
+    /// The segment in it, or the one that it makes whole, with Wireshark's stream number.
+    pub(super) segment: Option<&'a Segment>,
+    /// Bytes of the segment's payload that are there.
+    pub(super) payload: usize,
+    /// Bytes of the segment, when it came in fragments.
+    pub(super) assembled: Option<usize>,
+    /// The frames that the segment came in, when it came in fragments. (Of fragments of tunnels within which
+    /// there are fragments only the last.)
+    pub(super) frames: &'a [u32],
+}
+
+/// Shows every frame in the order in which [`read`] takes them, and stops at the first error.
+pub(super) fn walk<E>(
+    mut timeline: Timeline<'_>,
+    limits: &Limits,
+    each: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
+) -> Result<Vec<(InputId, Summary)>, E> {
+    // What is odd has been said already.
+    let mut unsaid = Packets::default();
+    let mut dealer = Dealer::new(*limits, 1);
+    loop {
+        let hand = dealer.deal(&mut timeline, &mut unsaid);
+        if hand.is_empty() {
+            return Ok(timeline.finish());
+        }
+        let mut cards: Vec<(InputId, u32, &Card)> = hand
+            .cards
+            .iter()
+            .flatten()
+            .map(|card| (card.segment.place.input, card.segment.place.frame, card))
+            .collect();
+        cards.sort_unstable_by_key(|&(input, frame, _)| (input, frame));
+        for piece in &hand.pieces {
+            for index in piece.range.clone() {
+                let Some(frame) = piece.batch.frame(index, piece.input) else {
+                    continue;
+                };
+                let key = (piece.input, frame.place.frame);
+                let card = cards
+                    .binary_search_by_key(&key, |&(input, frame, _)| (input, frame))
+                    .ok()
+                    .and_then(|found| cards.get(found))
+                    .map(|&(_, _, card)| card);
+                let assembled = card
+                    .filter(|card| card.piece == ASSEMBLED)
+                    .and_then(|card| hand.assembled.get(card.at as usize));
+                let (interface, described) = piece.batch.interface(index).unwrap_or_default();
+                each(&Seen {
+                    frame,
+                    interface,
+                    described,
+                    segment: card.map(|card| &card.segment),
+                    payload: card
+                        .and_then(|card| hand.segment(card))
+                        .map_or(0, |(_, payload)| payload.len()),
+                    assembled: assembled.map(|assembled| assembled.bytes.len()),
+                    frames: assembled.map_or(&[], |assembled| &assembled.frames),
+                })?;
+            }
+        }
+    }
+}
 
 /// The flows of one shard.
 struct Shard {
@@ -629,7 +716,7 @@ fn note_sum(segment: &Segment, header: &[u8], payload: &[u8], anomalies: &mut An
     let ends = (segment.source.ip(), segment.destination.ip());
     if let Some((stated, is)) = ip::transport_sum(ends, TCP, AT, [header, payload]) {
         anomalies.note(Kind::BadChecksum, segment.place, || {
-            format!("TCP: {stated:#06x}, should be {is:#06x}")
+            prose!("TCP: {}, should be {}", Hex(stated.into()), Hex(is.into()))
         });
     }
 }

@@ -4,13 +4,13 @@ use super::{
     EVENTS, FOLDER, Style,
     escape::escape,
     table::{
-        Events, Exchanges, Findings, Incidents, Inputs, Resumes, Segments, Servers, Sessions,
-        Shares, Table, Timers,
+        Events, Evidence, Exchanges, Findings, Incidents, Inputs, Resumes, Segments, Servers,
+        Sessions, Shares, Table, Timers,
     },
 };
 use crate::{
     anomaly::Kind,
-    model::{analysis::Analysis, verdict::Severity},
+    model::{analysis::Analysis, prose::Secret, verdict::Severity},
 };
 use std::fmt::Write;
 
@@ -48,6 +48,8 @@ pub fn reports(shown: &[Analysis]) -> String {
     table::<Inputs>("inputs.csv", shown, &mut page);
     table::<Events>("events.csv and `forkscope events`", shown, &mut page);
     table::<Exchanges>("`forkscope exchanges`", shown, &mut page);
+    page.push_str(REPORTS_EVIDENCE);
+    table::<Evidence>("index.csv of `--evidence`", shown, &mut page);
     page.push_str(REPORTS_JSON);
     page.push_str(ANOMALIES_HEAD);
     for kind in Kind::ALL {
@@ -117,8 +119,8 @@ pub fn summary(doc: &str) -> String {
 fn table<T: Table>(title: &str, shown: &[Analysis], page: &mut String) {
     let _ = write!(
         page,
-        "\n## {title}\n\n{}\n\n| column | type | unit | meaning | example | OpenTelemetry |\n\
-         |---|---|---|---|---|---|\n",
+        "\n## {title}\n\n{}\n\n| column | type | unit | meaning | example | OpenTelemetry | redacted |\n\
+         |---|---|---|---|---|---|---|\n",
         T::ABOUT
     );
     let examples: Vec<_> = shown.iter().map(examples::<T>).collect();
@@ -129,13 +131,14 @@ fn table<T: Table>(title: &str, shown: &[Analysis], page: &mut String) {
         let otel: Vec<_> = column.otel.iter().map(|name| format!("`{name}`")).collect();
         let _ = writeln!(
             page,
-            "| `{}` | {}{} | {} | {} | {example} | {} |",
+            "| `{}` | {}{} | {} | {} | {example} | {} | {} |",
             column.name,
             column.kind.name(),
             if column.always { "" } else { ", or empty" },
             column.unit(),
             cell(column.about),
             otel.join(", "),
+            column.hides.map_or("", Secret::remains),
         );
     }
 }
@@ -243,13 +246,76 @@ conventions that hold the same: those of [MCP](https://github.com/open-telemetry
 (1.44.0); `HOST:PORT` is one column here and two attributes there. The examples are from a run over
 captures in `fixtures/real`, those of thresholds from a talk. [recipes.md](recipes.md) has queries over these files that run as they stand.
 
-Other formats of `forkscope audit --format`:
+## Redacted reports
+
+With `--redact` every report can be given away: names are hashes there, in every format, in the files of `-o`, on
+standard output and on standard error. The column *redacted* of the tables below says what is left of each column;
+where it says nothing, the column has forkscope's own words and numbers, and is as it was. Verdicts, counts and order
+are those of the real names. There is no payload in any report, redacted or not.
+
+A hash is `~` and 16 hexadecimal digits: the first 64 bits of HMAC-SHA-256. Equal names have equal hashes in all columns
+and texts (a session id that is a part of a URL has its own hash there), and in every run with the same key; two
+different ones of a million names share a hash with a chance of 1 in 37 million. With `--redact=KEYFILE` the key is made of the bytes
+of that file, 16 or more (`head -c 32 /dev/urandom > team.key`; a newline at its end is one of them); with `--redact` alone
+it is new each time, and no two reports can be compared. Who has the key can try whether a name that they guess is in a
+report: it stays with those who hold the captures.
+
+| what | what is left |
+|---|---|
+| session ids, names of backends, clients and servers, user agents, texts of unknown kind | the hash |
+| hosts and addresses | the hash, and the port |
+| event ids | the number, as the order of ids is learnt, and the delimiters around it; whatever else is between them is one hash. Of a ULID or a UUID of version 1, 6 or 7 the time. An id that is the session's, and one of which no part is known to be a number, is a hash |
+| targets and services | a hash for each part of path and query; the scheme, the port and parts such as `mcp`, `sse`, `messages` and `sessionId` |
+| JSON-RPC ids, progress tokens | whole numbers of up to nine digits, else the hash as a string |
+| methods, media types, types of events, revisions | those of HTTP and MCP, and dates, else the hash |
+| sentences (`detail`, `reason`, the course of a resume, examples of anomalies) | the words, with hashes for the names in them |
+| inputs | `input-1`, `input-2`, in the order of `inputs.csv`; names of files often hold those of hosts and people |
+| `data_hash` | another hash, equal for equal payloads: nobody can compare it with that of a guess |
+| packets of `--evidence` | IP and TCP headers of their own, without options and payload: times, ports, sequence numbers, flags, windows and lengths are those captured; an address is one of a private network, `10.a.b.c` or `fd…`, whose bytes are the first of its host's hash |
+| HAR entries of `--evidence` | times, method and status |
+
+Times, lengths, ports and numbers of frames and streams stay, as they are what a report is about.
+
+## Other formats
+
+Formats of `forkscope audit --format` beside these:
 
 | format | what it is for |
 |---|---|
 | `prometheus` | gauges for node_exporter's textfile collector: resumes by server and verdict, and by cause; findings, lost requests, shares of forks, inputs read and damaged. At most twenty servers have series of their own, the others are `other` |
 | `junit` | a test case a resume, one a finding that is on no resume, one an input (Jenkins' JUnit schema). A case fails by `--fail-on`, so the build is red when the exit code is 1; what the capture does not show is skipped, an input that cannot be read is an error |
 | `sarif` | SARIF 2.1.0, a result a finding. Forks and losses are errors, warnings warnings, the rest notes; the location is the capture (`startLine` is always 1: packets have no lines), frame and filter are in the message, in `logicalLocations` and in `properties`; fingerprints do not depend on names of files and numbers of frames |
+";
+
+const REPORTS_EVIDENCE: &str = "
+## Evidence
+
+`forkscope audit --evidence DIR` writes a small capture for each finding, the worst first:
+`001-sequence-regression-0f3a2c5e-8b1d-4c-resume-2.pcapng` is the number, the code, letters of the session id and the
+resume. What a HAR shows is written as a HAR, with the entries as they stand there; a finding that packets and HARs
+prove, or several HARs, has a file of each.
+
+In a file are the connections of the session, on all sides of proxies and from every input that showed something of them,
+whole where they fit, and those of other sessions that the finding rests on (another session that the same event or call
+was in, or that answered). The time of the capture's last packet is in it too, without its bytes: that nothing came until
+then is evidence as well (a HAR has nothing of the kind).
+Packets are as captured, with their times (as the reports have them: what was added to the clock of an input is said at its
+interface, and in nanoseconds where its own ticks are too coarse for that), original lengths and interfaces; options of
+the packets themselves, such as comments, are not copied. Comments stand at the packets that decide
+(`frame.comment` in Wireshark; `_forkscope` in an entry of a HAR) and on the whole file (its properties in Wireshark;
+`log.comment`), which says what is in it and what was left out. A file holds 4 MiB of packets: of more, the beginnings
+of the connections, what is around the marked packets, the exchanges that decide and what is nearest in time. A
+hundred findings get a file; the rest are in the index without one.
+
+An audit of a file gives its resumes the same verdicts and finds the same again, unless it takes more than the session to
+see that: ids whose order only other streams of the service teach, timers, thresholds and incidents, what became of other
+sessions of the server (`session-lost` or `lost-on-disconnect`, `misleading-status`), when the server started
+(`session-adopted`), in a HAR how long nothing came any more (`result-lost`), a connection that is not in the file whole. And
+it is a smaller capture: a hole elsewhere on the server, which made a verdict less sure, is not in it.
+
+Each file is written whole or not at all, and none takes its place before all are written, index.csv last. They replace
+files of the same name; other files in DIR stay, and those that look like evidence of an earlier run are named. DIR must not hold inputs of the
+run. The inputs are read twice more, so standard input and pipes are refused.
 ";
 
 const REPORTS_JSON: &str = "
@@ -327,11 +393,13 @@ mod tests {
         let page = reports(&[Analysis::default(), crate::report::sample::rich()]);
         let gap = "| `gap_ms` | milliseconds, or empty | ms | ";
         let line = page.lines().find(|line| line.starts_with(gap)).unwrap();
-        assert!(line.ends_with(" | `-12.000` |  |"), "{line}");
+        assert!(line.ends_with(" | `-12.000` |  |  |"), "{line}");
         let id = "| `last_event_id` | text |  | The cursor: ";
         let line = page.lines().find(|line| line.starts_with(id)).unwrap();
         assert!(
-            line.ends_with(" | `42` | `http.request.header.last-event-id` |"),
+            line.ends_with(
+                " | `42` | `http.request.header.last-event-id` | hash; the number stays |"
+            ),
             "{line}"
         );
         assert_eq!(example("a|b`c"), "`a\\|b'c`");

@@ -1,9 +1,8 @@
 //! The lines of the summary about HARs: what each can tell, and what it cannot.
 
 use super::{
-    Style,
     terminal::{Page, shown},
-    text::{LONG, count, file, grouped},
+    text::{LONG, count, file, grouped, rest},
 };
 use crate::model::{
     analysis::{Analysis, Input},
@@ -11,10 +10,9 @@ use crate::model::{
     har::HarFacts,
 };
 
-/// Writes a line for each HAR; without `-v` for a few.
-pub(super) fn write(analysis: &Analysis, style: &Style, page: &mut Page) {
+/// Writes a line for each HAR, at most so many.
+pub(super) fn write(analysis: &Analysis, most: usize, page: &mut Page) {
     let several = analysis.inputs.len() > 1;
-    let most = if style.verbose { usize::MAX } else { MOST };
     let mut label = "HAR";
     let mut hars = analysis.inputs.iter().filter_map(|input| {
         let facts = input.har.as_ref()?;
@@ -23,9 +21,9 @@ pub(super) fn write(analysis: &Analysis, style: &Style, page: &mut Page) {
     for (input, facts) in hars.by_ref().take(most) {
         page.field(std::mem::take(&mut label), &line(input, facts, several), 0);
     }
-    let more = hars.count() as u64;
+    let more = hars.count();
     if more > 0 {
-        page.field("", &format!("and {} more", grouped(more)), 0);
+        page.field(label, &rest(more, most), 0);
     }
 }
 
@@ -157,9 +155,6 @@ fn sum(analysis: &Analysis, of: impl Fn(&HarFacts) -> u64) -> u64 {
         .filter_map(|input| input.har.as_ref());
     hars.map(of).sum()
 }
-
-/// HARs with a line of their own without `-v`.
-const MOST: usize = 3;
 
 /// Programs named of one file.
 const MAKERS: usize = 3;

@@ -405,7 +405,7 @@ mod tests {
         let mut analysis = sample::fork();
         analysis.findings.clear();
         analysis.resumes[0].verdict = Verdict::Indeterminate;
-        analysis.resumes[0].reason = "a hole".to_owned();
+        analysis.resumes[0].reason = "a hole".into();
         let document = document(&analysis, Some(Severity::Info));
         assert!(document.contains(r#"<skipped message="indeterminate: a hole"/>"#));
         assert!(
@@ -416,8 +416,7 @@ mod tests {
     #[test]
     fn text_of_the_wire_stays_text() {
         let mut analysis = sample::fork();
-        analysis.findings[0].detail =
-            "</failure>&\"'\0\u{1b}[2J\u{fffe}\u{ffff}\u{202e}".to_owned();
+        analysis.findings[0].detail = "</failure>&\"'\0\u{1b}[2J\u{fffe}\u{ffff}\u{202e}".into();
         let document = document(&analysis, Some(Severity::Fork));
         assert!(
             document.contains(

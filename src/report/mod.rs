@@ -16,6 +16,7 @@
 mod csv;
 pub mod docs;
 pub mod escape;
+pub mod evidence;
 mod har;
 mod html;
 mod json;
@@ -39,8 +40,8 @@ pub use value::{Kind, Member, Value};
 use crate::model::analysis::Analysis;
 use std::io::{self, Write};
 use table::{
-    Events, Exchanges, Findings, Incidents, Inputs, Resumes, Segments, Servers, Sessions, Shares,
-    Table, Timers,
+    Events, Evidence, Exchanges, Findings, Incidents, Inputs, Resumes, Segments, Servers, Sessions,
+    Shares, Table, Timers,
 };
 
 /// A report: bytes made from an analysis.
@@ -76,6 +77,9 @@ pub static FOLDER: &[Report] = &[
 
 /// Every event, a row each: for a folder of reports only when asked for.
 pub static EVENTS: Report = table_report::<Events>("events.csv");
+
+/// Where the packets that findings rest on are in the files of evidence.
+pub static EVIDENCE: Report = table_report::<Evidence>("index.csv");
 
 /// Every event, a line of JSON each.
 pub static EVENTS_NDJSON: Report = lines_report::<Events>();

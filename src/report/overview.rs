@@ -4,7 +4,7 @@ use super::{
     Style,
     style::human,
     terminal::{Page, shown},
-    text::{LONG, count, grouped},
+    text::{LONG, count, grouped, rest},
 };
 use crate::model::{
     analysis::{Analysis, CutBy, Incident, ServerRow, Threshold, Timer, TimerKind},
@@ -13,8 +13,13 @@ use crate::model::{
 };
 use std::cmp::Reverse;
 
-/// Writes them; nothing when there is nothing to say.
-pub(super) fn write(analysis: &Analysis, style: &Style, page: &mut Page) {
+/// Writes them, at most so many incidents and so many of each other kind; nothing when there is nothing to say.
+pub(super) fn write(
+    analysis: &Analysis,
+    style: &Style,
+    (most_incidents, most): (usize, usize),
+    page: &mut Page,
+) {
     let mut incidents: Vec<(u64, &Incident)> = (1..).zip(&analysis.incidents).collect();
     // Worst first, then in order of time.
     incidents.sort_by_key(|(_, incident)| {
@@ -28,24 +33,23 @@ pub(super) fn write(analysis: &Analysis, style: &Style, page: &mut Page) {
     let lines = incidents
         .iter()
         .map(|&(number, row)| incident(number, row, style));
-    list(page, style, "Incidents", lines);
+    list(page, most_incidents, "Incidents", lines);
     let lines = analysis.servers.iter().filter_map(lifetime);
-    list(page, style, "Lifetime", lines);
+    list(page, most, "Lifetime", lines);
     let lines = analysis.timers.iter().map(timer);
-    list(page, style, "Timers", lines);
+    list(page, most, "Timers", lines);
 }
 
-/// Lines beside a label; without `-v` a few, and how many more there are.
-fn list(page: &mut Page, style: &Style, label: &str, lines: impl Iterator<Item = String>) {
-    let most = if style.verbose { usize::MAX } else { MOST };
+/// Lines beside a label, and how many more there are.
+fn list(page: &mut Page, most: usize, label: &str, lines: impl Iterator<Item = String>) {
     let mut label = label;
     let mut lines = lines.fuse();
     for line in lines.by_ref().take(most) {
         page.field(std::mem::take(&mut label), &line, 0);
     }
-    let more = lines.count() as u64;
+    let more = lines.count();
     if more > 0 {
-        page.field("", &format!("and {} more", grouped(more)), 0);
+        page.field(label, &rest(more, most), 0);
     }
 }
 
@@ -130,9 +134,6 @@ fn about(threshold: &Threshold) -> String {
     });
     round.unwrap_or_else(|| human(middle))
 }
-
-/// Lines of each kind without `-v`.
-const MOST: usize = 3;
 
 const SECOND: i64 = 1_000_000_000;
 const MINUTE: i64 = 60 * SECOND;

@@ -4,9 +4,9 @@ use crate::{
     anomaly::Kind,
     model::{
         analysis::{
-            Analysis, ClockOffset, CutBy, Finding, Incident, Input, Opaque, OpaqueProtocol,
-            Proportion, RequestFates, Resume, SegmentRow, ServerRow, SessionRef, SessionRow, Share,
-            ShareBy, Threshold, Timer, TimerKind, Totals,
+            Analysis, ClockOffset, CutBy, Exhibit, Finding, Incident, Input, Opaque,
+            OpaqueProtocol, Proportion, RequestFates, Resume, SegmentRow, ServerRow, SessionRef,
+            SessionRow, Share, ShareBy, Threshold, Timer, TimerKind, Totals,
         },
         event::{Event, Text},
         exchange::{End, EndCause, Exchange, Hole, Media, Part, Request, Response},
@@ -76,12 +76,12 @@ pub(super) fn fork() -> Analysis {
             code,
             severity: Severity::Fork,
             confidence: Confidence::High,
-            evidence: evidence.to_owned(),
+            evidence,
             session_id: SESSION.into(),
             incarnation: 1,
             resume: Some(1),
             time: time(62_100),
-            detail: detail.to_owned(),
+            detail: detail.into(),
             client: client(),
             server: server(),
             place: place(1_180, 9),
@@ -103,10 +103,10 @@ pub(super) fn rich() -> Analysis {
         ahead: Span::from_millis(2_003),
         of: "b.pcapng".to_owned(),
     });
-    input.damaged = "offset 190330: the last packet is cut, 24 bytes skipped".to_owned();
+    input.damaged = "offset 190330: the last packet is cut, 24 bytes skipped".into();
     analysis.inputs.push(Input {
         name: "notes.txt".to_owned(),
-        unreadable: Some("not a capture: starts with \"Dear\"".to_owned()),
+        unreadable: Some("not a capture: starts with \"Dear\"".into()),
         ..Input::default()
     });
     let opaque = |protocol, name: &str, count| Opaque {
@@ -123,13 +123,13 @@ pub(super) fn rich() -> Analysis {
         input: InputId(0),
         ..Place::default()
     };
-    analysis.anomalies.note(Kind::DuplicateInput, whole, || {
-        "named again as ./a.pcapng".to_owned()
-    });
+    analysis
+        .anomalies
+        .note(Kind::DuplicateInput, whole, || "named again as ./a.pcapng");
     let hole = place(77, 3);
     analysis
         .anomalies
-        .note(Kind::Hole, hole, || "1460 bytes at offset 4380".to_owned());
+        .note(Kind::Hole, hole, || "1460 bytes at offset 4380");
     let link = Place {
         input: InputId(0),
         frame: 5,
@@ -137,7 +137,7 @@ pub(super) fn rich() -> Analysis {
     };
     analysis
         .anomalies
-        .note(Kind::UnknownLinkType, link, || "link type 147".to_owned());
+        .note(Kind::UnknownLinkType, link, || "link type 147");
     analysis.exchanges[0].holes.push(Hole {
         part: Part::ResponseBody,
         bytes: 1_460,
@@ -150,7 +150,7 @@ pub(super) fn rich() -> Analysis {
     lossy.resume = 2;
     lossy.verdict = Verdict::Lossy;
     lossy.confidence = Confidence::Medium;
-    lossy.reason = "the session's start is not in the capture".to_owned();
+    lossy.reason = "the session's start is not in the capture".into();
     lossy.findings = vec!["ids-skipped"];
     lossy.first_event_id = Some("45".to_owned());
     lossy.ids_skipped = Some(2);
@@ -168,7 +168,7 @@ pub(super) fn rich() -> Analysis {
     continued.resume = 3;
     continued.verdict = Verdict::Continued;
     continued.findings = Vec::new();
-    continued.reason = String::new();
+    continued.reason = "".into();
     continued.first_event_id = Some("43".to_owned());
     continued.incarnation_after = None;
     continued.requests = RequestFates::default();
@@ -180,19 +180,31 @@ pub(super) fn rich() -> Analysis {
     template.resume = Some(2);
     template.code = "ids-skipped";
     template.severity = Severity::Loss;
-    template.detail = "ids 43 and 44 were never delivered".to_owned();
+    template.detail = "ids 43 and 44 were never delivered".into();
     findings.push(template.clone());
     template.resume = None;
     template.code = "result-lost";
-    template.detail = "tools/call 7 never got a result: cursor ignored".to_owned();
+    template.detail = "tools/call 7 never got a result: cursor ignored".into();
     findings.push(template.clone());
     template.code = "cut-by-timer";
     template.severity = Severity::Info;
     template.session_id = "".into();
     template.incarnation = 0;
-    template.detail = "6 cuts by the server after 60.0 s".to_owned();
+    template.detail = "6 cuts by the server after 60.0 s".into();
     findings.push(template);
     analysis.findings = findings;
+    for (mark, frame, new_frame) in [("cursor", 22, Some(9)), ("finding", 1_180, None)] {
+        analysis.evidence.push(Exhibit {
+            number: 1,
+            finding: 0,
+            file: Some("001-sequence-regression-0f3a2c5e-8b1d-4c-resume-1.pcapng".into()),
+            mark,
+            note: "event id \"42\" was delivered here".to_owned(),
+            place: place(frame, 3),
+            new_frame,
+            new_tcp_stream: new_frame.map(|_| 0),
+        });
+    }
     overall(&mut analysis);
     analysis.totals.legacy_sessions = 1;
     analysis.totals.sessionless = 4;
@@ -272,7 +284,7 @@ fn resume() -> Resume {
         resume: 1,
         verdict: Verdict::Forked,
         confidence: Confidence::High,
-        reason: "ids start again at 1".to_owned(),
+        reason: "ids start again at 1".into(),
         findings: vec!["sequence-regression", "unknown-session-allocation"],
         last_event_id: "42".to_owned(),
         first_event_id: Some("1".to_owned()),
@@ -313,8 +325,8 @@ fn resume() -> Resume {
         place: place(1_180, 9),
         exchange: 1,
         story: vec![
-            "before the cut: id 42, notifications/progress".to_owned(),
-            "after the resume: id 1, a response to request 9".to_owned(),
+            "before the cut: id 42, notifications/progress".into(),
+            "after the resume: id 1, a response to request 9".into(),
         ],
     }
 }

@@ -383,7 +383,7 @@ mod tests {
     #[test]
     fn nothing_of_the_wire_is_a_link_a_placeholder_or_a_scheme() {
         let mut analysis = sample::fork();
-        analysis.findings[0].detail = "[x](http://evil) {0} \u{1b}\u{202e}".to_owned();
+        analysis.findings[0].detail = "[x](http://evil) {0} \u{1b}\u{202e}".into();
         analysis.inputs[0].name = "javascript:a b%\u{e4}.pcap".to_owned();
         let log = log(&analysis);
         let result = &log["runs"][0]["results"][0];

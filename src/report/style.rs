@@ -15,6 +15,8 @@ pub struct Style {
     pub color: bool,
     /// Columns of the terminal that the summary is broken for.
     pub width: usize,
+    /// Lines that the summary keeps to where it does not tell everything: a screen of them.
+    pub height: usize,
     /// Whether the summary tells everything.
     pub verbose: bool,
     /// From which severity on a finding fails a test case; `None` where nothing does.
@@ -27,6 +29,7 @@ impl Default for Style {
             time: TimeFormat::Utc,
             color: false,
             width: 80,
+            height: 50,
             verbose: false,
             fail_from: Some(Severity::Fork),
         }

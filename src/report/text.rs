@@ -29,18 +29,54 @@ use std::{
 ///
 /// Those of the writer.
 pub(super) fn write(analysis: &Analysis, style: &Style, out: &mut dyn Write) -> io::Result<()> {
-    let summary = Summary::new(analysis, style);
-    let mut page = Page::new(style.width, style.color);
-    summary.write(&mut page);
-    out.write_all(page.into_text().as_bytes())
+    let mut summary = Summary::new(analysis, style);
+    let mut text = summary.laid_out();
+    if !style.verbose && text.lines().count() > style.height {
+        summary.room = SCANT;
+        text = summary.laid_out();
+        for (list, length) in MORE {
+            let before = summary.room;
+            *list(&mut summary.room) = length;
+            let longer = summary.laid_out();
+            if longer.lines().count() <= style.height {
+                text = longer;
+            } else {
+                summary.room = before;
+            }
+        }
+    }
+    out.write_all(text.as_bytes())
 }
 
 /// The parts of the summary; other formats say the same in their own order.
 pub(super) struct Summary<'a> {
     analysis: &'a Analysis,
     style: Style,
+    room: Room,
     /// The worst finding on each resume.
     severities: Severities<'a>,
+}
+
+/// How much of each list is told; of what is left out, the number is.
+#[derive(Clone, Copy, Debug)]
+struct Room {
+    /// Resumes told whole.
+    whole: usize,
+    /// Resumes after those, in a line each.
+    lines: usize,
+    /// Findings on no resume.
+    loose: usize,
+    /// Places of one of them.
+    places: usize,
+    incidents: usize,
+    /// Lifetimes, timers and HARs: of each as many.
+    rows: usize,
+    /// Inputs told of one thing.
+    files: usize,
+    /// Kinds of what could not be read.
+    unread: usize,
+    /// Servers told of what could not be read.
+    servers: usize,
 }
 
 /// By session, server and number: both sides of a proxy may name the same session, and so may a
@@ -67,14 +103,21 @@ impl<'a> Summary<'a> {
         Self {
             analysis,
             style: *style,
+            room: if style.verbose { WHOLE } else { AMPLE },
             severities: severities(analysis),
         }
+    }
+
+    fn laid_out(&self) -> String {
+        let mut page = Page::new(self.style.width, self.style.color);
+        self.write(&mut page);
+        page.into_text()
     }
 
     fn write(&self, page: &mut Page) {
         self.write_inputs(page);
         self.write_verdicts(page);
-        overview::write(self.analysis, &self.style, page);
+        self.write_overview(page);
         let bad = self.bad_resumes();
         let loose = self.loose_findings();
         self.write_conclusion(page, &bad, &loose);
@@ -127,7 +170,7 @@ impl<'a> Summary<'a> {
         }
         self.write_clocks(page);
         self.write_copies(page);
-        har::write(self.analysis, &self.style, page);
+        har::write(self.analysis, self.room.rows, page);
         let exchanges = &self.analysis.exchanges;
         let events: usize = exchanges.iter().map(|exchange| exchange.events.len()).sum();
         let found = format!(
@@ -159,6 +202,14 @@ impl<'a> Summary<'a> {
         if !unjudged.is_empty() {
             page.field("Not judged", &unjudged.join(", "), 0);
         }
+    }
+
+    /// What the run shows as a whole.
+    pub(super) fn write_overview(&self, page: &mut Page) {
+        let Room {
+            incidents, rows, ..
+        } = self.room;
+        overview::write(self.analysis, &self.style, (incidents, rows), page);
     }
 
     /// The clocks that were put right.
@@ -221,19 +272,14 @@ impl<'a> Summary<'a> {
 
     /// The first few of `lines`, and how many more there are; all of them with `-v`.
     fn write_first(&self, label: &str, lines: Vec<String>, page: &mut Page) {
-        let most = if self.style.verbose {
-            usize::MAX
-        } else {
-            FILES
-        };
+        let most = self.room.files;
         let more = lines.len().saturating_sub(most);
         let mut label = label;
         for line in lines.into_iter().take(most) {
             page.field(std::mem::take(&mut label), &line, 0);
         }
         if more > 0 {
-            let more = grouped(more as u64);
-            page.field("", &format!("and {more} more; -v shows them"), 0);
+            page.field(label, &rest(more, most), 0);
         }
     }
 
@@ -262,8 +308,13 @@ impl<'a> Summary<'a> {
         }
         page.gap();
         let mut label = "Not read";
-        for line in lines {
+        let more = lines.len().saturating_sub(self.room.unread) as u64;
+        for line in lines.into_iter().take(self.room.unread) {
             page.field(std::mem::take(&mut label), &line, 0);
+        }
+        if more > 0 {
+            let more = count(more, "other thing", "other things");
+            page.field("", &format!("and {more}; -v shows them"), 0);
         }
         self.write_first(label, files, page);
     }
@@ -285,11 +336,7 @@ impl<'a> Summary<'a> {
         if all == 0 {
             return None;
         }
-        let most = if self.style.verbose {
-            SERVERS_VERBOSE
-        } else {
-            SERVERS
-        };
+        let most = self.room.servers;
         let servers = of.iter().filter_map(|opaque| {
             let server = shown(&opaque.server.as_ref()?.to_string(), LONG);
             Some(match opaque.count {
@@ -646,11 +693,7 @@ impl<'a> Summary<'a> {
     }
 
     fn write_resumes(&self, page: &mut Page, bad: &[&Resume]) {
-        let (whole, lines) = if self.style.verbose {
-            (usize::MAX, 0)
-        } else {
-            (WHOLE_RESUMES, LINE_RESUMES)
-        };
+        let Room { whole, lines, .. } = self.room;
         for (resume, number) in bad.iter().zip(1..).take(whole) {
             self.write_resume(page, number, resume);
         }
@@ -668,9 +711,7 @@ impl<'a> Summary<'a> {
             );
             page.line(&clip(&line, page.width()), Look::Plain);
         }
-        if let Some(more @ 1..) = rest.len().checked_sub(lines)
-            && !self.style.verbose
-        {
+        if let Some(more @ 1..) = rest.len().checked_sub(lines) {
             page.prose(&format!("and {} more", grouped(more as u64)), 4);
         }
         if bad.len() > whole {
@@ -762,20 +803,15 @@ impl<'a> Summary<'a> {
             page.gap();
             page.line("Findings on no single resume", Look::Heading);
         }
-        let most = if self.style.verbose {
-            usize::MAX
-        } else {
-            LOOSE_FINDINGS
-        };
+        let most = self.room.loose;
         let groups = alike(&weighty);
         for group in groups.iter().take(most) {
             self.write_group(page, group);
         }
-        let rest = groups.get(most.min(groups.len())..).unwrap_or_default();
-        if !rest.is_empty() {
-            let more: usize = rest.iter().map(Vec::len).sum();
-            let more = grouped(more as u64);
-            page.prose(&format!("and {more} more; -v shows them"), 4);
+        let others = groups.get(most.min(groups.len())..).unwrap_or_default();
+        if !others.is_empty() {
+            let more = others.iter().map(Vec::len).sum();
+            page.prose(&rest(more, most), 4);
         }
         let mut codes = BTreeMap::<&str, u64>::new();
         for finding in info {
@@ -829,17 +865,12 @@ impl<'a> Summary<'a> {
         if !session.is_empty() {
             page.prose(&session, 4);
         }
-        let most = if self.style.verbose {
-            usize::MAX
-        } else {
-            PLACES
-        };
+        let most = self.room.places;
         for finding in group.iter().take(most) {
             page.prose(&place(finding), 4);
         }
         if let Some(more @ 1..) = group.len().checked_sub(most) {
-            let more = grouped(more as u64);
-            page.prose(&format!("and {more} more; -v shows them"), 4);
+            page.prose(&rest(more, most), 4);
         }
     }
 
@@ -1092,16 +1123,81 @@ pub(super) fn grouped(number: u64) -> String {
     out
 }
 
-/// Resumes told whole without `-v`: what fits on a screen.
-const WHOLE_RESUMES: usize = 2;
+/// With `-v`: everything, but for servers, of which a capture may name millions.
+const WHOLE: Room = Room {
+    whole: usize::MAX,
+    lines: 0,
+    loose: usize::MAX,
+    places: usize::MAX,
+    incidents: usize::MAX,
+    rows: usize::MAX,
+    files: usize::MAX,
+    unread: usize::MAX,
+    servers: 50,
+};
 
-/// Resumes after those, in a line each.
-const LINE_RESUMES: usize = 8;
+/// Without it, where the screen has room.
+const AMPLE: Room = Room {
+    whole: 2,
+    lines: 8,
+    loose: 5,
+    places: 3,
+    incidents: 3,
+    rows: 3,
+    files: 5,
+    unread: usize::MAX,
+    servers: 3,
+};
 
-/// Findings on no resume told without `-v`.
-const LOOSE_FINDINGS: usize = 5;
-/// Places of one that are shown.
-const PLACES: usize = 3;
+/// What is told on the smallest screen: the outcome, the worst resume, and of everything else how much there is.
+const SCANT: Room = Room {
+    whole: 0,
+    lines: 1,
+    loose: 0,
+    places: 1,
+    incidents: 0,
+    rows: 0,
+    files: 0,
+    unread: 1,
+    servers: 1,
+};
+
+/// What is told beyond that as far as there is room, what helps most first.
+const MORE: [(Length, usize); 20] = [
+    (|room| &mut room.whole, 1),
+    (|room| &mut room.unread, 2),
+    (|room| &mut room.incidents, 1),
+    (|room| &mut room.rows, 1),
+    (|room| &mut room.loose, 1),
+    (|room| &mut room.files, 1),
+    (|room| &mut room.unread, 4),
+    (|room| &mut room.lines, 3),
+    (|room| &mut room.servers, 3),
+    (|room| &mut room.loose, 3),
+    (|room| &mut room.files, 2),
+    (|room| &mut room.unread, 8),
+    (|room| &mut room.rows, 2),
+    (|room| &mut room.lines, 8),
+    (|room| &mut room.whole, 2),
+    (|room| &mut room.loose, 5),
+    (|room| &mut room.incidents, 3),
+    (|room| &mut room.rows, 3),
+    (|room| &mut room.files, 5),
+    (|room| &mut room.places, 3),
+];
+
+/// A list's length.
+type Length = fn(&mut Room) -> &mut usize;
+
+/// So many more than are shown.
+pub(super) fn rest(more: usize, shown: usize) -> String {
+    let more = grouped(more as u64);
+    if shown == 0 {
+        format!("{more}; -v shows them")
+    } else {
+        format!("and {more} more; -v shows them")
+    }
+}
 
 /// Characters shown of an id: a UUID with a time and a nonce behind it fits, so that two ids of one
 /// stream do not look alike.
@@ -1127,13 +1223,6 @@ const UNREAD: [Kind; 16] = [
     Kind::BodyLimit,
     Kind::HistoryLimit,
 ];
-
-/// Inputs told of one thing without `-v`.
-const FILES: usize = 5;
-
-/// Servers told of what could not be read, and with `-v`.
-const SERVERS: usize = 3;
-const SERVERS_VERBOSE: usize = 50;
 
 /// Examples told of one kind of oddity.
 const EXAMPLES: usize = 5;
@@ -1163,38 +1252,42 @@ mod tests {
         time: super::super::TimeFormat::Utc,
         color: false,
         width: 80,
+        height: 50,
         verbose: true,
         fail_from: None,
     };
 
+    /// As golden files at the widths of a terminal and of a wide one; colours change no text.
     #[test]
-    fn tells_a_fork() {
-        insta::assert_snapshot!(plain(&sample::fork()));
-    }
-
-    #[test]
-    fn tells_a_fork_in_colour() {
-        let style = Style {
-            color: true,
-            ..Style::default()
-        };
-        let coloured = text(&sample::fork(), style);
-        insta::assert_snapshot!(coloured.replace('\x1b', "␛"));
-        let mut bare = String::new();
-        for (index, part) in coloured.split('\x1b').enumerate() {
-            let rest = if index == 0 {
-                part
-            } else {
-                part.split_once('m').map_or("", |(_, rest)| rest)
-            };
-            bare.push_str(rest);
+    fn looks_alike_at_any_width_with_and_without_colours() {
+        for (name, analysis) in [("fork", sample::fork()), ("rich", sample::rich())] {
+            for width in [80, 120] {
+                let style = Style {
+                    width,
+                    ..Style::default()
+                };
+                let bare = text(&analysis, style);
+                let coloured = text(
+                    &analysis,
+                    Style {
+                        color: true,
+                        ..style
+                    },
+                );
+                assert_eq!(uncoloured(&coloured), bare);
+                insta::assert_snapshot!(format!("{name}_{width}"), bare);
+                let marked = coloured.replace('\x1b', "␛");
+                insta::assert_snapshot!(format!("{name}_{width}_coloured"), marked);
+            }
         }
-        assert_eq!(bare, plain(&sample::fork()), "colours change no text");
     }
 
-    #[test]
-    fn tells_what_else_is_wrong_and_what_was_not_read() {
-        insta::assert_snapshot!(plain(&sample::rich()));
+    fn uncoloured(text: &str) -> String {
+        let mut parts = text.split('\x1b');
+        let first = parts.next().unwrap_or_default().to_owned();
+        parts.fold(first, |bare, part| {
+            bare + part.split_once('m').map_or("", |(_, rest)| rest)
+        })
     }
 
     #[test]
@@ -1214,7 +1307,7 @@ mod tests {
             ..Input::default()
         });
         insta::assert_snapshot!(plain(&analysis));
-        analysis.inputs[0].unreadable = Some("no such file".to_owned());
+        analysis.inputs[0].unreadable = Some("no such file".into());
         let text = plain(&analysis);
         assert!(
             text.starts_with("No input could be read: nothing is known.\n"),
@@ -1237,23 +1330,73 @@ mod tests {
         );
     }
 
-    #[test]
-    fn keeps_to_a_screen_and_says_how_many_more() {
-        let mut analysis = sample::fork();
-        let resume = analysis.resumes[0].clone();
+    /// A run with much of everything.
+    fn crowded() -> Analysis {
+        let mut analysis = sample::rich();
+        let (resume, finding) = (analysis.resumes[0].clone(), analysis.findings[0].clone());
         analysis.resumes = (1..=412)
             .map(|number| Resume {
                 resume: number,
                 ..resume.clone()
             })
             .collect();
-        let short = plain(&analysis);
-        assert!(short.lines().count() < 70, "{short}");
-        assert!(short.contains("412 of 412 resumes forked."), "{short}");
-        assert!(short.contains("and 402 more"), "{short}");
+        for number in 0..40 {
+            analysis.findings.push(Finding {
+                resume: None,
+                severity: Severity::Warning,
+                detail: format!("number {number}, {}", "said at some length ".repeat(9)).into(),
+                ..finding.clone()
+            });
+            let mut input = analysis.inputs[number % 2].clone();
+            input.name = format!("captures/of/node-{number}.pcapng");
+            analysis.inputs.push(input);
+        }
+        let place = resume.place;
+        for kind in UNREAD {
+            analysis.anomalies.note(kind, place, String::new);
+        }
+        for list in 0..4_u16 {
+            if let Some(incident) = analysis.incidents.first().cloned() {
+                analysis.incidents.push(incident);
+            }
+            let name = format!("s{list}.example");
+            analysis.opaque.push(Opaque {
+                protocol: OpaqueProtocol::Tls,
+                server: Some(Endpoint::Name(name.as_str().into(), list)),
+                count: 9,
+            });
+        }
+        analysis
+    }
+
+    #[test]
+    fn keeps_to_a_screen_and_says_how_many_more() {
+        let analysis = crowded();
+        for (width, heights) in [(80, 36..=80), (120, 32..=80)] {
+            for height in heights {
+                let style = Style {
+                    width,
+                    height,
+                    ..Style::default()
+                };
+                let short = text(&analysis, style);
+                let lines = short.lines().count();
+                assert!(lines <= height, "{lines} lines of {height}\n{short}");
+                // The outcome, the worst resume, and what could not be read stay.
+                for said in [
+                    "412 of 412 resumes forked.",
+                    "1. FORKED",
+                    "and 4",
+                    "Not read",
+                ] {
+                    assert!(short.contains(said), "{said}\n{short}");
+                }
+                assert!(short.contains("-v shows"), "{short}");
+            }
+        }
         let long = text(&analysis, VERBOSE);
         assert!(long.contains("412. FORKED"));
-        assert!(!long.contains(" more\n"));
+        assert!(!long.contains("and 4 more") && !long.contains("-v shows"));
     }
 
     #[test]
@@ -1263,12 +1406,16 @@ mod tests {
         (finding.resume, finding.severity, finding.detail) =
             (None, Severity::Warning, "refused in between".into());
         analysis.findings = vec![finding; 5];
-        let shown = plain(&analysis);
+        let tall = Style {
+            height: 90,
+            ..Style::default()
+        };
+        let shown = text(&analysis, tall);
         assert_eq!(shown.matches("refused in between").count(), 1, "{shown}");
         assert!(shown.contains(", 5 times\n"), "{shown}");
         assert!(shown.contains("and 2 more; -v shows them"), "{shown}");
         analysis.findings[4].detail = "refused at the end".into();
-        let shown = plain(&analysis);
+        let shown = text(&analysis, tall);
         assert!(shown.contains("refused at the end ("), "{shown}");
     }
 
@@ -1298,7 +1445,7 @@ mod tests {
     fn fits_its_width() {
         for width in [60, 80, 100] {
             let style = Style { width, ..VERBOSE };
-            for line in text(&sample::rich(), style).lines() {
+            for line in text(&crowded(), style).lines() {
                 assert!(line.chars().count() <= width, "{width}: {line}");
             }
         }
@@ -1316,7 +1463,7 @@ mod tests {
             let mut analysis = sample::rich();
             for input in &mut analysis.inputs {
                 input.name.clone_from(&any);
-                input.damaged.clone_from(&any);
+                input.damaged = any.clone().into();
             }
             for resume in &mut analysis.resumes {
                 resume.session_id = any.as_str().into();
@@ -1326,12 +1473,12 @@ mod tests {
                 resume.backend_before = Some(any.as_str().into());
                 resume.backend_after = Some(any.as_str().into());
                 resume.client = Some(Endpoint::Name(any.as_str().into(), 1));
-                resume.reason.clone_from(&any);
-                resume.story = vec![any.clone()];
+                resume.reason = any.clone().into();
+                resume.story = vec![any.clone().into()];
             }
             for finding in &mut analysis.findings {
                 finding.session_id = any.as_str().into();
-                finding.detail.clone_from(&any);
+                finding.detail = any.clone().into();
             }
             for style in [Style::default(), VERBOSE] {
                 let text = text(&analysis, style);

@@ -11,6 +11,7 @@ use crate::{
         flow::Side,
         packet::{Segment, TcpFlags},
         place::InputId,
+        prose::prose,
         time::Timestamp,
     },
 };
@@ -236,8 +237,9 @@ impl<S: Sink> Connection<S> {
         };
         if !self.syn {
             let (a, b) = (self.a, self.b);
-            out.anomalies
-                .note(Kind::Midstream, self.first.place, || format!("{a} and {b}"));
+            out.anomalies.note(Kind::Midstream, self.first.place, || {
+                prose!("{} and {}", a, b)
+            });
         }
         // In the order in which things were seen, so that an answer does not overtake its request.
         loop {
@@ -361,7 +363,7 @@ fn reset<S: Sink>(
     };
     if !refuses && (own.start() == Start::Unknown || !own.believes_reset(segment.sequence)) {
         out.anomalies.note(Kind::RstOutOfWindow, seen.place, || {
-            format!("side {side:?}, sequence number {}", segment.sequence)
+            prose!("side {}, sequence number {}", side.name(), segment.sequence)
         });
         return Taken::Open;
     }

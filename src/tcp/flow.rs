@@ -7,6 +7,7 @@ use crate::{
     model::{
         flow::Side,
         place::{At, InputId, Place},
+        prose::prose,
         time::{Span, Timestamp},
     },
 };
@@ -424,7 +425,7 @@ impl Flow {
             if self.committed {
                 let offset = self.offset(self.next);
                 out.anomalies.note(Kind::OutOfOrderLimit, seen.place, || {
-                    format!("gap at offset {offset} given up")
+                    prose!("gap at offset {} given up", offset)
                 });
                 self.give_up(seen, None, out);
             } else {
@@ -723,7 +724,7 @@ impl Flow {
         if let Some(at) = conflict {
             let side = self.side;
             out.anomalies.note(Kind::OverlapConflict, seen.place, || {
-                format!("side {side:?}, offset {}", at.saturating_sub(first))
+                prose!("side {}, offset {}", side.name(), at.saturating_sub(first))
             });
         }
     }
@@ -811,8 +812,11 @@ impl Flow {
         tally.bytes = tally.bytes.saturating_add(bytes);
         let side = self.side;
         out.anomalies.note(Kind::Hole, seen.place, || {
-            format!(
-                "{bytes} bytes of side {side:?} at offset {offset}: {}",
+            prose!(
+                "{} bytes of side {} at offset {}: {}",
+                bytes,
+                side.name(),
+                offset,
                 kind.name()
             )
         });
@@ -901,7 +905,7 @@ impl Flow {
             if Print::of(start, same).hash != print.hash {
                 let (side, offset) = (self.side, self.offset(start));
                 out.anomalies.note(Kind::OverlapConflict, seen.place, || {
-                    format!("side {side:?}, offset {offset}")
+                    prose!("side {}, offset {}", side.name(), offset)
                 });
                 return;
             }

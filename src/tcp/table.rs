@@ -11,6 +11,7 @@ use crate::{
     model::{
         packet::{Segment, TcpFlags},
         place::InputId,
+        prose::prose,
         time::{Span, Timestamp},
     },
 };
@@ -116,7 +117,7 @@ impl<S: Sink> Table<S> {
         // Suites differ in whether they take the byte out (RFC 6093); HTTP never sends one.
         if segment.flags.has(TcpFlags::URG) && !payload.is_empty() {
             anomalies.note(Kind::Urgent, segment.place, || {
-                format!("{} to {}", segment.source, segment.destination)
+                prose!("{} to {}", segment.source, segment.destination)
             });
         }
         let slot = match found {
@@ -270,7 +271,7 @@ impl<S: Sink> Table<S> {
             {
                 let limit = self.limits.connections;
                 anomalies.note(Kind::ConnectionLimit, segment.place, || {
-                    format!("more than {limit}")
+                    prose!("more than {}", limit)
                 });
             }
             self.let_go(slot, anomalies, done);

@@ -337,19 +337,19 @@ fn what_the_wire_says_stays_text() {
     let (mut hostile, mut plain) = (analysis(), analysis());
     for (analysis, text) in [(&mut hostile, HOSTILE), (&mut plain, "plain")] {
         analysis.inputs[0].name = text.to_owned();
-        analysis.inputs[0].damaged = text.to_owned();
+        analysis.inputs[0].damaged = text.into();
         for resume in &mut analysis.resumes {
             resume.session_id = text.into();
             resume.first_event_id = Some(text.to_owned());
             resume.last_event_id = text.to_owned();
-            resume.reason = text.to_owned();
+            resume.reason = text.into();
             resume.backend_before = Some(text.into());
-            resume.story = vec![text.to_owned()];
+            resume.story = vec![text.into()];
         }
         for finding in &mut analysis.findings {
             finding.session_id = text.into();
-            finding.detail = text.to_owned();
-            finding.evidence = text.to_owned();
+            finding.detail = text.into();
+            finding.evidence = text;
         }
         for session in &mut analysis.sessions {
             session.session_id = text.into();

@@ -93,6 +93,7 @@ fn help_shows_examples_and_every_option() {
         "--window",
         "--require-sessions",
         "--clock-offset",
+        "--redact",
         "--time",
         "-j, --jobs",
         "--memory",
@@ -102,6 +103,62 @@ fn help_shows_examples_and_every_option() {
         "Examples:",
     ] {
         assert!(stdout(&output).contains(option), "{option}");
+    }
+}
+
+#[test]
+fn every_command_ends_its_help_and_its_manual_page_with_the_same_examples() {
+    for command in [
+        "audit",
+        "events",
+        "exchanges",
+        "explain",
+        "completions",
+        "man",
+    ] {
+        let help = run(&[command, "--help"]);
+        let (_, examples) = stdout(&help).split_once("\nExamples:\n").expect(command);
+        let page = run(&["man", command]);
+        let (_, shown) = stdout(&page)
+            .split_once(".SH EXAMPLES\n.nf\n")
+            .expect(command);
+        let (shown, _) = shown.split_once("\n.fi").expect(command);
+        let shown: Vec<String> = shown
+            .lines()
+            .map(|line| line.trim_start_matches("\\&").replace("\\-", "-"))
+            .collect();
+        let examples: Vec<&str> = examples.trim_end().lines().map(str::trim).collect();
+        assert!(examples.len() > 1, "{command}: {examples:?}");
+        for example in &examples {
+            assert!(example.contains("forkscope "), "{command}: {example}");
+        }
+        assert_eq!(examples, shown, "{command}");
+    }
+}
+
+/// Every example of a help text that only reads is right as far as the flags go.
+#[test]
+fn examples_of_help_are_commands_that_there_are() {
+    for command in ["audit", "events", "exchanges", "explain"] {
+        let help = run(&[command, "--help"]);
+        let (_, examples) = stdout(&help).split_once("\nExamples:\n").unwrap();
+        for example in examples.lines() {
+            let words = example.split(['|', '>']).next().unwrap_or_default();
+            let words: Vec<&str> = words.split_whitespace().skip(1).collect();
+            let folder = TempDir::new().unwrap();
+            fs::write(folder.path().join("team.key"), "0123456789abcdef").unwrap();
+            let output = forkscope()
+                .current_dir(folder.path())
+                .args(&words)
+                .output()
+                .unwrap();
+            // The captures are not there; what is wrong with a flag is told before.
+            let said = stderr(&output);
+            assert!(
+                !said.contains("Usage:") && !said.contains("error:"),
+                "{example}: {said}"
+            );
+        }
     }
 }
 
@@ -358,6 +415,57 @@ fn a_closed_pipe_ends_quietly() {
     }
 }
 
+/// As with `| head -1`: the reader takes a little and goes.
+#[test]
+fn a_pipe_that_closes_after_a_line_ends_quietly_whatever_is_written() {
+    use std::io::{BufRead, BufReader};
+    let capture = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/real/ts15.pcap.gz");
+    let capture = capture.to_str().unwrap();
+    let audit = [
+        "text",
+        "csv",
+        "json",
+        "ndjson",
+        "prometheus",
+        "junit",
+        "sarif",
+    ]
+    .map(|format| {
+        vec![
+            "audit",
+            "-v",
+            "--fail-on",
+            "never",
+            "--format",
+            format,
+            capture,
+        ]
+    });
+    let rows = ["events", "exchanges"]
+        .into_iter()
+        .flat_map(|of| ["csv", "ndjson"].map(|format| vec![of, "--format", format, capture]));
+    let others = [
+        vec!["explain"],
+        vec!["man", "audit"],
+        vec!["audit", "--help"],
+    ];
+    for arguments in audit.into_iter().chain(rows).chain(others) {
+        let mut child = forkscope()
+            .args(&arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let mut out = BufReader::with_capacity(16, child.stdout.take().unwrap());
+        out.read_line(&mut line).unwrap();
+        assert!(!line.is_empty(), "{arguments:?}");
+        drop(out);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!((code(&output), stderr(&output)), (0, ""), "{arguments:?}");
+    }
+}
+
 #[test]
 fn a_pipe_that_closes_amid_a_long_table_ends_quietly() {
     let capture = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/real/ts15.pcap.gz");
@@ -427,6 +535,268 @@ fn colours_come_when_asked_for() {
     );
 }
 
+/// no-color.org and bixense.com/clicolors: none before all, then what was asked for.
+#[test]
+fn colours_keep_to_the_environment() {
+    let folder = TempDir::new().unwrap();
+    let capture = empty_capture(&folder);
+    for (variables, arguments, wanted) in [
+        (&[("CLICOLOR_FORCE", "1")][..], &["audit"][..], true),
+        (&[("CLICOLOR_FORCE", "1")], &["explain"], true),
+        (&[("CLICOLOR_FORCE", "0")], &["audit"], false),
+        (&[("CLICOLOR_FORCE", "")], &["audit"], false),
+        (
+            &[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")],
+            &["audit"],
+            false,
+        ),
+        (
+            &[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "")],
+            &["audit"],
+            true,
+        ),
+        (
+            &[("CLICOLOR_FORCE", "1"), ("CLICOLOR", "0")],
+            &["audit"],
+            false,
+        ),
+        (&[("NO_COLOR", "1")], &["--color", "always", "audit"], true),
+        (
+            &[("CLICOLOR_FORCE", "1")],
+            &["--color", "never", "audit"],
+            false,
+        ),
+        (&[("CLICOLOR_FORCE", "1")], &["events"], false),
+        (
+            &[("CLICOLOR_FORCE", "1")],
+            &["audit", "--format", "json"],
+            false,
+        ),
+        (&[("NO_COLOR", "1")], &["audit", "--help"], false),
+    ] {
+        let mut command = forkscope();
+        command.envs(variables.iter().copied()).args(arguments);
+        if !arguments.contains(&"explain") {
+            command.arg(&capture);
+        }
+        let output = command.output().unwrap();
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        let coloured = output.stdout.contains(&0x1b);
+        assert_eq!(coloured, wanted, "{variables:?} {arguments:?}");
+    }
+}
+
+#[test]
+fn a_slip_of_the_pen_gets_a_suggestion() {
+    let folder = TempDir::new().unwrap();
+    let capture = empty_capture(&folder);
+    for (arguments, near) in [
+        (&["adit", &capture][..], "'audit'"),
+        (&["audit", "--fail-on", "los", &capture], "'loss'"),
+        (&["audit", "--format", "jsn", &capture], "'json'"),
+        (&["audit", "--sever", "h", &capture], "'--server'"),
+        (&["events", "--time", "epoc", &capture], "'epoch'"),
+        (
+            &["explain", "sequence-regresion"],
+            "did you mean sequence-regression?",
+        ),
+        (&["completions", "bsh"], "'bash'"),
+        (&["man", "exchnges"], "'exchanges'"),
+        (
+            &["audit", &capture.replace("empty", "emtpy")],
+            "empty.pcap?",
+        ),
+        (
+            &["audit", &capture, "--clock-offset", "empty.pcp=2s"],
+            "did you mean empty.pcap?",
+        ),
+    ] {
+        let output = run(arguments);
+        assert_eq!(code(&output), 2, "{arguments:?}");
+        assert!(
+            stderr(&output).contains(near),
+            "{arguments:?}: {}",
+            stderr(&output)
+        );
+    }
+    // Nothing is like it: nothing is suggested.
+    let far = folder.path().join("something else").display().to_string();
+    assert!(!stderr(&run(&["audit", &far])).contains("did you mean"));
+}
+
+#[test]
+fn a_folder_that_others_use_keeps_what_is_theirs() {
+    let folder = TempDir::new().unwrap();
+    let capture = empty_capture(&folder);
+    let reports = folder.path().join("reports");
+    fs::create_dir(&reports).unwrap();
+    fs::create_dir(reports.join("deeper")).unwrap();
+    for name in [
+        "notes.txt",
+        "resumes.csv.bak",
+        "deeper/resumes.csv",
+        ".forkscope-mine",
+    ] {
+        fs::write(reports.join(name), name).unwrap();
+    }
+    // Longer than what takes its place, and a link to what must not be written through.
+    fs::write(reports.join("findings.csv"), "x".repeat(100_000)).unwrap();
+    let theirs = folder.path().join("theirs");
+    fs::write(&theirs, "theirs").unwrap();
+    #[cfg(unix)]
+    std::os::unix::fs::symlink(&theirs, reports.join("inputs.csv")).unwrap();
+    let output = run(&["audit", "-q", "-o", reports.to_str().unwrap(), &capture]);
+    assert_eq!((code(&output), stderr(&output)), (0, ""));
+    for name in [
+        "notes.txt",
+        "resumes.csv.bak",
+        "deeper/resumes.csv",
+        ".forkscope-mine",
+    ] {
+        assert_eq!(fs::read_to_string(reports.join(name)).unwrap(), name);
+    }
+    assert_eq!(fs::read_to_string(&theirs).unwrap(), "theirs");
+    let findings = fs::read_to_string(reports.join("findings.csv")).unwrap();
+    assert_eq!(findings, format!("{FINDINGS}\n"));
+    let inputs = fs::read_to_string(reports.join("inputs.csv")).unwrap();
+    assert!(inputs.starts_with(INPUTS));
+    let temporary = fs::read_dir(&reports).unwrap().filter(|entry| {
+        let name = entry.as_ref().unwrap().file_name();
+        name.to_str().unwrap().starts_with(".forkscope-")
+    });
+    assert_eq!(temporary.count(), 1, "none but theirs");
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_told_and_so_is_what_was_found() {
+    let folder = TempDir::new().unwrap();
+    let capture = empty_capture(&folder);
+    let file = folder.path().join("file");
+    fs::write(&file, "theirs").unwrap();
+    let below = file.join("below").display().to_string();
+    let taken = folder.path().join("taken");
+    fs::create_dir_all(taken.join("resumes.csv")).unwrap();
+    for (out, named) in [
+        (file.to_str().unwrap(), file.to_str().unwrap()),
+        (&below, &*below),
+        (taken.to_str().unwrap(), "resumes.csv: cannot write"),
+    ] {
+        let output = run(&["audit", "-o", out, &capture]);
+        let said = stderr(&output);
+        assert_eq!(code(&output), 2, "{out}: {said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert!(
+            said.contains(named) && said.contains("cannot write"),
+            "{said}"
+        );
+        assert!(!stdout(&output).is_empty(), "{out}");
+    }
+    assert_eq!(fs::read_to_string(&file).unwrap(), "theirs");
+}
+
+/// A HAR of one stream so long that its reports take a while to write.
+#[cfg(unix)]
+fn long_har(folder: &TempDir) -> String {
+    use std::fmt::Write;
+    let mut body = String::new();
+    for number in 1..=60_000 {
+        let _ = write!(
+            body,
+            "id: {number}\ndata: {{\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{number}}}\n\n"
+        );
+    }
+    let header = |name: &str, value: &str| serde_json::json!({"name": name, "value": value});
+    let session = header("mcp-session-id", "0f1e2d3c4b5a69788796a5b4c3d2e1f0");
+    let har = serde_json::json!({"log": {"version": "1.2", "creator": {"name": "a", "version": "1"}, "entries": [{
+        "startedDateTime": "2026-01-01T00:00:00.000Z",
+        "time": 1000,
+        "request": {"method": "GET", "url": "http://mcp.example/mcp", "httpVersion": "HTTP/1.1",
+            "headers": [session.clone(), header("accept", "text/event-stream")]},
+        "response": {"status": 200, "statusText": "OK", "httpVersion": "HTTP/1.1",
+            "headers": [session, header("content-type", "text/event-stream")],
+            "content": {"size": body.len(), "mimeType": "text/event-stream", "text": body}},
+        "timings": {"send": 0, "wait": 1, "receive": 999},
+    }]}});
+    let path = folder.path().join("long.har");
+    fs::write(&path, har.to_string()).unwrap();
+    path.into_os_string().into_string().unwrap()
+}
+
+/// Ctrl-C and `kill`, at the worst moment: while a report is being written.
+#[cfg(unix)]
+#[test]
+fn a_signal_leaves_no_half_file() {
+    use std::{
+        os::unix::process::ExitStatusExt,
+        thread::sleep,
+        time::{Duration, Instant},
+    };
+    let folder = TempDir::new().unwrap();
+    let capture = long_har(&folder);
+    let whole = folder.path().join("whole");
+    let audit = |out: &Path| {
+        let mut command = forkscope();
+        command.args([
+            "audit",
+            "-q",
+            "--events",
+            "-o",
+            out.to_str().unwrap(),
+            &capture,
+        ]);
+        command
+    };
+    assert_eq!(code(&audit(&whole).output().unwrap()), 0);
+    let files = |folder: &Path| -> BTreeMap<String, Vec<u8>> {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        entries
+            .map(|entry| {
+                let name = entry.file_name().into_string().unwrap();
+                (name, fs::read(entry.path()).unwrap_or_default())
+            })
+            .collect()
+    };
+    let want = files(&whole);
+    for (name, number) in [("-INT", 2), ("-TERM", 15)] {
+        // Whether it was in time shows afterwards; half a second of writing is seldom missed.
+        let hit = (0..10).any(|attempt| {
+            let out = folder.path().join(format!("out{name}{attempt}"));
+            let mut child = audit(&out).spawn().unwrap();
+            let begun = Instant::now();
+            let writing = |file: &fs::DirEntry| {
+                let name = file.file_name();
+                name.to_string_lossy().starts_with(".forkscope-")
+            };
+            // The largest is written last.
+            while begun.elapsed() < Duration::from_secs(60) && child.try_wait().unwrap().is_none() {
+                let mut entries = fs::read_dir(&out).into_iter().flatten().flatten();
+                if entries
+                    .any(|file| writing(&file) && file.metadata().is_ok_and(|m| m.len() > 70_000))
+                {
+                    break;
+                }
+                sleep(Duration::from_millis(1));
+            }
+            // One that was waited for has given its number back.
+            if child.try_wait().unwrap().is_none() {
+                let id = child.id().to_string();
+                let killed = Command::new("kill").args([name, &id]).status().unwrap();
+                assert!(killed.success());
+            }
+            let status = child.wait().unwrap();
+            let got = files(&out);
+            for (file, bytes) in &got {
+                assert!(
+                    want.get(file) == Some(bytes),
+                    "{name}: {file} is left behind, or half"
+                );
+            }
+            status.signal() == Some(number) && got.len() < want.len()
+        });
+        assert!(hit, "{name} never came while a file was being written");
+    }
+}
+
 #[test]
 fn explains_every_finding() {
     let list = run(&["explain"]);
@@ -449,7 +819,28 @@ fn makes_completions_and_manual_pages() {
         let output = run(&["completions", shell]);
         assert_eq!(code(&output), 0, "{shell}");
         assert!(stdout(&output).contains("require-sessions"), "{shell}");
+        // The values of a flag, and codes.
+        let words: &[&str] = match shell {
+            "bash" | "zsh" => &[
+                "prometheus",
+                "loss",
+                "ndjson",
+                "sequence-regression",
+                "--redact",
+            ],
+            "fish" => &["prometheus", "loss", "ndjson", "-l redact"],
+            _ => &["redact"],
+        };
+        for word in words {
+            assert!(stdout(&output).contains(word), "{shell}: {word}");
+        }
     }
+    // Files where files go, folders where a folder goes.
+    let zsh = run(&["completions", "zsh"]);
+    assert!(stdout(&zsh).contains("standard input:_files"));
+    assert!(stdout(&zsh).contains(":DIR:_files -/"));
+    let fish = run(&["completions", "fish"]);
+    assert!(stdout(&fish).contains("__fish_complete_directories"));
     let page = run(&["man"]);
     assert_eq!(code(&page), 0);
     assert!(stdout(&page).contains(".TH forkscope 1"));

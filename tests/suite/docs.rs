@@ -1,12 +1,13 @@
 //! The reference pages are what the code says. `BLESS=1` rewrites them.
 
 use crate::{
+    evidence,
     talk::{parse::parse, tcp::packets},
     talks::{audit, pcap},
 };
 use forkscope::{
     finding,
-    pipeline::{Options, Progress, run},
+    pipeline::Options,
     report::{
         docs::{self, Entry},
         schema::{self, Keys},
@@ -43,7 +44,7 @@ fn reports_page_is_made_from_the_tables() {
         inputs: inputs.map(|name| format!("fixtures/real/{name}")).to_vec(),
         ..Options::default()
     };
-    let real = run(&options, &Progress::default()).unwrap();
+    let real = evidence::proven(&options);
     // No real capture is long enough to show how long sessions live.
     let text = fs::read_to_string("fixtures/talks/overall-reaper.talk").unwrap();
     let talk = parse("overall-reaper", &text).unwrap();
@@ -51,7 +52,7 @@ fn reports_page_is_made_from_the_tables() {
     let page = docs::reports(&shown);
     let columns = page.lines().filter_map(|line| {
         let cells: Vec<_> = line.trim_matches('|').split(" | ").map(str::trim).collect();
-        (cells.len() == 6 && cells[0].starts_with('`')).then(|| (cells[0], cells[4]))
+        (cells.len() == 7 && cells[0].starts_with('`')).then(|| (cells[0], cells[4]))
     });
     let mut count = 0;
     for (column, example) in columns {

@@ -77,23 +77,23 @@ fn spoil(analysis: &mut Analysis) {
     let server = Endpoint::Name(HOSTILE.into(), 80);
     for input in &mut analysis.inputs {
         input.name = format!("{HOSTILE}.pcap");
-        input.damaged = HOSTILE.to_owned();
+        input.damaged = HOSTILE.into();
     }
     for resume in &mut analysis.resumes {
         resume.session_id = HOSTILE.into();
         resume.last_event_id = HOSTILE.to_owned();
         resume.first_event_id = Some(HOSTILE.to_owned());
-        resume.reason = HOSTILE.to_owned();
+        resume.reason = HOSTILE.into();
         resume.method = HOSTILE.to_owned();
         resume.backend_before = Some(HOSTILE.into());
         resume.protocol_version = Some(HOSTILE.into());
         resume.server = Some(server.clone());
-        resume.story.push(HOSTILE.to_owned());
+        resume.story.push(HOSTILE.into());
     }
     for finding in &mut analysis.findings {
         finding.session_id = HOSTILE.into();
-        finding.detail = HOSTILE.to_owned();
-        finding.evidence = HOSTILE.to_owned();
+        finding.detail = HOSTILE.into();
+        finding.evidence = HOSTILE;
         finding.server = Some(server.clone());
     }
     for session in &mut analysis.sessions {

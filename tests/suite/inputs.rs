@@ -30,7 +30,7 @@ fn fixture(name: &str) -> PathBuf {
 }
 
 /// A little-endian pcap file in its parts: header and records.
-fn parts(capture: &[u8]) -> (Vec<u8>, Vec<Vec<u8>>) {
+pub(crate) fn parts(capture: &[u8]) -> (Vec<u8>, Vec<Vec<u8>>) {
     let (header, mut rest) = capture.split_at(24);
     assert!(
         header.starts_with(&[0xd4, 0xc3, 0xb2, 0xa1])
@@ -51,7 +51,7 @@ fn forked() -> (Vec<u8>, Vec<Vec<u8>>) {
     parts(&fs::read(fixture("ts04.pcap")).unwrap())
 }
 
-fn capture(header: &[u8], records: &[Vec<u8>]) -> Vec<u8> {
+pub(crate) fn capture(header: &[u8], records: &[Vec<u8>]) -> Vec<u8> {
     [header, &records.concat()].concat()
 }
 
@@ -115,7 +115,12 @@ fn again(analysis: &Analysis) -> Vec<String> {
     let twice = analysis.anomalies.iter();
     let twice = twice.filter(|(_, kind, _)| *kind == Kind::DuplicateInput);
     twice
-        .flat_map(|(_, _, tally)| tally.examples.iter().map(|example| example.detail.clone()))
+        .flat_map(|(_, _, tally)| {
+            tally
+                .examples
+                .iter()
+                .map(|example| example.detail.to_string())
+        })
         .collect()
 }
 

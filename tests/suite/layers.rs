@@ -85,14 +85,13 @@ fn allowed(top: &str) -> Option<&'static [&'static str]> {
     Some(match top {
         "model" => &["anomaly"],
         "anomaly" | "limits" | "error" => &["model"],
-        "input" | "link" | "ip" | "tcp" | "tls" | "http" | "sse" | "mcp" | "audit" | "finding" => {
-            &["model", "limits", "anomaly", "error"]
-        }
+        "input" | "link" | "ip" | "tcp" | "tls" | "http" | "sse" | "mcp" | "audit" | "finding"
+        | "redact" => &["model", "limits", "anomaly", "error"],
         // Reports print what findings mean.
         "report" => &["model", "limits", "anomaly", "error", "finding"],
         "pipeline" => &[
             "model", "limits", "anomaly", "error", "input", "link", "ip", "tcp", "tls", "http",
-            "sse", "mcp", "audit", "finding", "report",
+            "sse", "mcp", "audit", "finding", "redact", "report",
         ],
         // The root re-exports.
         "lib" => &["*"],

@@ -548,7 +548,7 @@ fn link_types_that_are_not_read_are_named_and_counted() {
 }
 
 /// Both versions of IP, one connection after the other, forks and none.
-fn some_talks() -> Vec<Talk> {
+pub(crate) fn some_talks() -> Vec<Talk> {
     ["continued", "continued-ipv6", "f3-numbers-start-again"]
         .map(|name| {
             let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/talks");
@@ -559,7 +559,7 @@ fn some_talks() -> Vec<Talk> {
 }
 
 /// The IP packets of a talk, each with its time in microseconds.
-fn datagrams(talk: &Talk, packets: &[Packet]) -> Vec<(i64, Vec<u8>)> {
+pub(crate) fn datagrams(talk: &Talk, packets: &[Packet]) -> Vec<(i64, Vec<u8>)> {
     packets
         .iter()
         .map(|packet| (packet.at, frame(talk, packet, Link::Raw)))
@@ -570,7 +570,7 @@ fn each(packets: &[(i64, Vec<u8>)], wrap: impl Fn(&[u8]) -> Vec<u8>) -> Vec<(i64
     packets.iter().map(|(at, ip)| (*at, wrap(ip))).collect()
 }
 
-fn pcap(link: u16, frames: &[(i64, Vec<u8>)]) -> Vec<u8> {
+pub(crate) fn pcap(link: u16, frames: &[(i64, Vec<u8>)]) -> Vec<u8> {
     cut(link, frames, usize::MAX)
 }
 
@@ -810,7 +810,7 @@ fn udp(port: u16, payload: &[u8]) -> Vec<u8> {
     ethernet(&ipv4(17, &datagram(port, payload)))
 }
 
-fn ethernet_in_vxlan(port: u16, ip: &[u8]) -> Vec<u8> {
+pub(crate) fn ethernet_in_vxlan(port: u16, ip: &[u8]) -> Vec<u8> {
     udp(port, &[&VXLAN[..], &ethernet(ip)].concat())
 }
 
@@ -837,7 +837,7 @@ fn gre(flags: &[u8; 2], protocol: u16, fields: &[u8], inner: &[u8]) -> Vec<u8> {
 }
 
 /// The packet in fragments of at most `size` bytes of payload, a multiple of eight.
-fn fragments(ip: &[u8], id: u16, size: usize) -> Vec<Vec<u8>> {
+pub(crate) fn fragments(ip: &[u8], id: u16, size: usize) -> Vec<Vec<u8>> {
     let (head, next, payload) = match ip[0] >> 4 {
         4 => (&ip[..20], 6, &ip[20..]),
         _ => (&ip[..40], ip[6], &ip[40..]),

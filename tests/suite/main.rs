@@ -48,11 +48,17 @@ mod layers;
 // Changed and hostile captures, through the checks that the fuzzers run.
 mod fuzz;
 
+// The captures of evidence, audited again and opened by Wireshark.
+mod evidence;
+
 // report.html in a real browser.
 mod browser;
 
 // The binary as people run it: arguments, exit codes, what goes where.
 mod cli;
+
+// Reports that hide names: searched for every secret of every fixture.
+mod redact;
 
 // Pages and reports that are generated from the code, held against the committed ones.
 mod docs;

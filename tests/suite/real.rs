@@ -8,6 +8,7 @@
 use forkscope::{
     model::analysis::{Analysis, Resume},
     pipeline::{Options, Progress, run},
+    report::{SUMMARY, Style},
 };
 use serde_json::Value;
 use std::{
@@ -26,6 +27,7 @@ fn every_real_capture_gets_its_known_answer() {
         let analysis = audit(&truth);
         let mut problems = check(&truth, &analysis);
         problems.extend(overall(&name, &analysis));
+        problems.extend(beyond_a_screen(&analysis));
         if let Some((_, why)) = BEYOND.iter().find(|(beyond, _)| *beyond == name) {
             if problems.is_empty() {
                 let _ = writeln!(bad, "{name}: no longer beyond it ({why})");
@@ -38,6 +40,30 @@ fn every_real_capture_gets_its_known_answer() {
     }
     assert!(count > 0, "no captures");
     assert!(bad.is_empty(), "\n{bad}");
+}
+
+/// Widths at which the summary takes more than the screen that it is to keep to, or a line more than its width.
+fn beyond_a_screen(analysis: &Analysis) -> Vec<String> {
+    let mut problems = Vec::new();
+    for width in [80, 120] {
+        let style = Style {
+            width,
+            ..Style::default()
+        };
+        let mut bytes = Vec::new();
+        (SUMMARY.write)(analysis, &style, &mut bytes).unwrap();
+        let text = String::from_utf8(bytes).unwrap();
+        let (lines, widest) = (
+            text.lines().count(),
+            text.lines().map(|line| line.chars().count()).max(),
+        );
+        if lines > style.height || widest > Some(width) {
+            problems.push(format!(
+                "the summary has {lines} lines, the widest {widest:?} of {width}"
+            ));
+        }
+    }
+    problems
 }
 
 /// The two halves of a rotated capture are one body of evidence.

@@ -5,16 +5,18 @@ use crate::audit::{order::Relation, sighting::Sightings};
 use crate::model::{
     case::{Fork, Sequence},
     exchange::Exchange,
+    id::SessionId,
+    prose::{Prose, event_id, prose},
     verdict::Confidence,
 };
 
 impl<'a> View<'_, 'a> {
-    pub(super) fn other_session(&self) -> Option<&'a str> {
-        let given = self.exchange.response.as_ref()?.session_id.as_deref()?;
-        (given != &*self.bench.session.id && !given.is_empty()).then_some(given)
+    pub(super) fn other_session(&self) -> Option<&'a SessionId> {
+        let given = self.exchange.response.as_ref()?.session_id.as_ref()?;
+        (*given != self.bench.session.id && !given.is_empty()).then_some(given)
     }
 
-    pub(super) fn fork(&self, decision: &Decision) -> Option<(Fork, Confidence, String)> {
+    pub(super) fn fork(&self, decision: &Decision) -> Option<(Fork, Confidence, Prose)> {
         let first = self.first()?;
         let given = self
             .exchange
@@ -27,14 +29,14 @@ impl<'a> View<'_, 'a> {
             return Some((
                 Fork::Nonce,
                 Confidence::High,
-                "the incarnation's nonce changed".to_owned(),
+                "the incarnation's nonce changed".into(),
             ));
         }
         if let Some(id) = decision.reused.first() {
             return Some((
                 Fork::OtherPayload,
                 Confidence::High,
-                format!("id {id} came before with another payload"),
+                prose!("id {} came before with another payload", event_id(id)),
             ));
         }
         if self
@@ -45,7 +47,7 @@ impl<'a> View<'_, 'a> {
             return Some((
                 Fork::OtherBackend,
                 Confidence::High,
-                "another backend answered, and its log is another".to_owned(),
+                "another backend answered, and its log is another".into(),
             ));
         }
         let back =
@@ -56,16 +58,16 @@ impl<'a> View<'_, 'a> {
             return Some((
                 Fork::Revived,
                 Confidence::High,
-                "the session was refused or deleted before, and this is not its log".to_owned(),
+                "the session was refused or deleted before, and this is not its log".into(),
             ));
         }
         if back && self.restarts() && (self.log_seen() || self.other_backend()) {
             return Some((
                 Fork::Restart,
                 Confidence::High,
-                format!(
+                prose!(
                     "it starts again at {}, which is not behind the cursor",
-                    self.id_of(first).unwrap_or_default()
+                    event_id(self.id_of(first).unwrap_or_default())
                 ),
             ));
         }
@@ -73,16 +75,17 @@ impl<'a> View<'_, 'a> {
             return Some((
                 Fork::IdsVanished,
                 Confidence::High,
-                "the first message has no id; every message before had one".to_owned(),
+                "the first message has no id; every message before had one".into(),
             ));
         }
         if let Some(crossing) = &self.bench.crossing {
             return Some((
                 Fork::OthersEvents,
                 Confidence::High,
-                format!(
+                prose!(
                     "event {} was delivered to session {} first",
-                    crossing.id, crossing.session
+                    event_id(&crossing.id),
+                    crossing.session
                 ),
             ));
         }
@@ -90,7 +93,7 @@ impl<'a> View<'_, 'a> {
             return Some((
                 Fork::ForeignCursor,
                 Confidence::Medium,
-                "nobody delivered this cursor, and what came is not behind it".to_owned(),
+                "nobody delivered this cursor, and what came is not behind it".into(),
             ));
         }
         None

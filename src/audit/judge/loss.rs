@@ -6,7 +6,13 @@ use crate::audit::{
     order::{Relation, Standing, compare},
     sighting::Scope,
 };
-use crate::model::{event::Event, exchange::Exchange, session::EventRef, verdict::IdScheme};
+use crate::model::{
+    event::Event,
+    exchange::Exchange,
+    prose::{Prose, prose},
+    session::EventRef,
+    verdict::IdScheme,
+};
 use foldhash::fast::RandomState;
 use std::collections::{BTreeSet, HashMap};
 
@@ -77,7 +83,7 @@ impl<'a> View<'_, 'a> {
                 (1..apart)
                     .filter(|n| !brought.contains(n))
                     .take(NAMED)
-                    .map(|n| format!("cursor + {n}")),
+                    .map(|n| prose!("cursor + {}", n)),
             );
         }
     }
@@ -104,7 +110,7 @@ impl<'a> View<'_, 'a> {
     }
 
     /// Messages of the stream seen on the wire after the cursor.
-    pub(super) fn seen_after(&self) -> Vec<String> {
+    pub(super) fn seen_after(&self) -> Vec<Prose> {
         self.messages_after()
             .into_iter()
             .map(|(_, event, exchange)| label(exchange, event))

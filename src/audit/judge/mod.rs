@@ -21,6 +21,7 @@ use crate::model::{
     event::Event,
     exchange::{Answer, EndCause, Exchange, Media, Part, Source},
     message::MessageKind,
+    prose::{Prose, event_id, prose},
     session::{EventRef, Resumption, Session},
     verdict::{Confidence, IdScheme, Verdict},
 };
@@ -60,7 +61,7 @@ pub struct Decision {
     /// How sure.
     pub confidence: Confidence,
     /// Why, in a few words.
-    pub reason: String,
+    pub reason: Prose,
     /// What proves the fork, when it is one.
     pub fork: Option<Fork>,
     /// How the first message stands to the cursor.
@@ -72,7 +73,7 @@ pub struct Decision {
     /// Ids skipped, when the scheme can tell.
     pub skipped: Option<u64>,
     /// Ids missing or left out, as text; a few.
-    pub missing: Vec<String>,
+    pub missing: Vec<Prose>,
     /// A fork whose first message has no id, though every message before had one; whatever proves it.
     pub ids_vanished: bool,
     /// The cursor was accepted, though the session, seen whole, never delivered it.
@@ -116,13 +117,13 @@ impl<'a> Bench<'a> {
         &self,
         verdict: Verdict,
         confidence: Confidence,
-        reason: &str,
+        reason: &'static str,
         cursor: &str,
     ) -> Decision {
         Decision {
             verdict,
             confidence,
-            reason: reason.to_owned(),
+            reason: reason.into(),
             fork: None,
             sequence: Sequence::Onward,
             redelivered: 0,
@@ -260,13 +261,13 @@ impl<'a> Bench<'a> {
         if matches!(decision.verdict, Verdict::Rejected | Verdict::Failed) {
             return;
         }
-        let mut lower = |to: Confidence, reason: &str| {
+        let mut lower = |to: Confidence, reason: &'static str| {
             if to < decision.confidence {
                 decision.confidence = to;
                 if decision.reason.is_empty() {
-                    decision.reason = reason.to_owned();
+                    decision.reason = reason.into();
                 } else {
-                    decision.reason = format!("{}; {reason}", decision.reason);
+                    decision.reason = prose!("{}; {}", decision.reason, reason);
                 }
             }
         };
@@ -394,7 +395,7 @@ impl<'a> View<'_, 'a> {
         if let Some(given) = self.other_session() {
             decision.verdict = Verdict::Forked;
             decision.fork = Some(Fork::OtherSession);
-            decision.reason = format!("answered under another session id, {given}");
+            decision.reason = prose!("answered under another session id, {}", given);
             self.note_sequence(&mut decision);
             self.note_reuse(&mut decision);
             return decision;
@@ -409,7 +410,7 @@ impl<'a> View<'_, 'a> {
             if fork.rests_on_history() && self.history_is_torn() {
                 decision.verdict = Verdict::Indeterminate;
                 decision.confidence = Confidence::Low;
-                decision.reason = "something is missing between cursor and resume".to_owned();
+                decision.reason = "something is missing between cursor and resume".into();
                 return decision;
             }
             decision.verdict = Verdict::Forked;
@@ -420,7 +421,7 @@ impl<'a> View<'_, 'a> {
         }
         if self.is_marker() {
             decision.confidence = Confidence::Medium;
-            decision.reason = "the cursor is the session id, which has no order".to_owned();
+            decision.reason = "the cursor is the session id, which has no order".into();
             return decision;
         }
         if self.answer.hole_before {
@@ -433,16 +434,16 @@ impl<'a> View<'_, 'a> {
                 // Nobody delivered the cursor that it goes back from: the packets that did are lost.
                 decision.verdict = Verdict::Indeterminate;
                 decision.confidence = Confidence::Low;
-                decision.reason = "the cursor's own event is not in the capture".to_owned();
+                decision.reason = "the cursor's own event is not in the capture".into();
                 return decision;
             }
             decision.verdict = Verdict::Replayed;
             if decision.sequence == Sequence::CursorAgain {
-                decision.reason = "the cursor's own event came again".to_owned();
+                decision.reason = "the cursor's own event came again".into();
             } else if decision.redelivered > 0 {
-                decision.reason = "events delivered before came again, unchanged".to_owned();
+                decision.reason = "events delivered before came again, unchanged".into();
             } else {
-                decision.reason = "it goes back before what the capture shows".to_owned();
+                decision.reason = "it goes back before what the capture shows".into();
                 decision.confidence = Confidence::Medium;
             }
             return decision;
@@ -452,17 +453,17 @@ impl<'a> View<'_, 'a> {
         if !left_out.is_empty() && self.history_is_torn() {
             decision.verdict = Verdict::Indeterminate;
             decision.confidence = Confidence::Low;
-            decision.reason = "something is missing between cursor and resume".to_owned();
+            decision.reason = "something is missing between cursor and resume".into();
             return decision;
         }
         if decision.skipped.is_some_and(|skipped| skipped > 0) || !left_out.is_empty() {
             decision.verdict = Verdict::Lossy;
             decision.reason = match decision.skipped {
                 Some(skipped) if skipped > 0 => {
-                    format!("{skipped} ids between cursor and answer never came")
+                    prose!("{} ids between cursor and answer never came", skipped)
                 }
-                _ if left_out.len() == 1 => "1 event seen after the cursor was left out".to_owned(),
-                _ => format!(
+                _ if left_out.len() == 1 => "1 event seen after the cursor was left out".into(),
+                _ => prose!(
                     "{} events seen after the cursor were left out",
                     left_out.len()
                 ),
@@ -470,7 +471,12 @@ impl<'a> View<'_, 'a> {
             if decision.scheme == IdScheme::Observed {
                 decision.confidence = Confidence::Medium;
             }
-            decision.missing.extend(left_out.into_iter().take(NAMED));
+            decision.missing.extend(
+                left_out
+                    .into_iter()
+                    .take(NAMED)
+                    .map(|id| event_id(&id).into()),
+            );
             return decision;
         }
         self.continued(&mut decision);
@@ -483,10 +489,10 @@ impl<'a> View<'_, 'a> {
         let onward = first.is_some_and(|first| self.relation(first) == Relation::After);
         decision.confidence = Confidence::Low;
         if onward {
-            decision.reason = "bytes before the first message seen are missing".to_owned();
+            decision.reason = "bytes before the first message seen are missing".into();
         } else {
             decision.verdict = Verdict::Indeterminate;
-            decision.reason = "a hole covers what would decide".to_owned();
+            decision.reason = "a hole covers what would decide".into();
         }
     }
 
@@ -499,29 +505,29 @@ impl<'a> View<'_, 'a> {
         if !follows {
             decision.confidence = Confidence::Medium;
             decision.reason = if self.id_of(first).is_none() {
-                "what came has no ids to judge by".to_owned()
+                "what came has no ids to judge by".into()
             } else if self.origin.is_none() {
-                "the cursor was not seen, the order of its ids is not known".to_owned()
+                "the cursor was not seen, the order of its ids is not known".into()
             } else {
-                "the order of ids is only observed".to_owned()
+                "the order of ids is only observed".into()
             };
         } else if self.resumption.ambiguous {
             decision.confidence = Confidence::Low;
-            decision.reason = "several streams delivered the cursor".to_owned();
+            decision.reason = "several streams delivered the cursor".into();
         } else if self.bench.ledger.standing(self.cursor).contradicted {
             decision.confidence = Confidence::Medium;
-            decision.reason = "ids of this kind were seen out of order".to_owned();
+            decision.reason = "ids of this kind were seen out of order".into();
         } else if self.origin.is_none() {
             decision.confidence = Confidence::Medium;
-            decision.reason = "the cursor was not seen; what came is behind it".to_owned();
+            decision.reason = "the cursor was not seen; what came is behind it".into();
         }
     }
 }
 
 /// An event's id as it is shown, or what it is.
-fn label(exchange: &Exchange, event: &Event) -> String {
+fn label(exchange: &Exchange, event: &Event) -> Prose {
     match event.id.filter(|id| id.len > 0) {
-        Some(id) => exchange.text(id).to_owned(),
-        None => format!("{} without id", event.message.name()),
+        Some(id) => event_id(exchange.text(id)).into(),
+        None => prose!("{} without id", event.message.name()),
     }
 }

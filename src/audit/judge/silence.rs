@@ -5,6 +5,7 @@ use crate::audit::owed::patience;
 use crate::model::{
     exchange::EndCause,
     message::MessageKind,
+    prose::{Prose, prose},
     session::Stream,
     time::Span,
     verdict::{Confidence, Verdict},
@@ -12,16 +13,16 @@ use crate::model::{
 
 impl<'a> View<'_, 'a> {
     pub(super) fn without_message(&self, decision: &mut Decision) {
-        let mut say = |verdict, confidence, reason: &str| {
+        let mut say = |verdict, confidence, reason: Prose| {
             decision.verdict = verdict;
             decision.confidence = confidence;
-            decision.reason = reason.to_owned();
+            decision.reason = reason;
         };
         if self.answer.hole_before || self.resumption.ambiguous {
             say(
                 Verdict::Indeterminate,
                 Confidence::Low,
-                "the answer's bytes are not in the capture",
+                "the answer's bytes are not in the capture".into(),
             );
             return;
         }
@@ -32,7 +33,7 @@ impl<'a> View<'_, 'a> {
             say(
                 Verdict::Indeterminate,
                 Confidence::Medium,
-                "still open, its response pending, when the capture ends",
+                "still open, its response pending, when the capture ends".into(),
             );
             return;
         }
@@ -48,9 +49,9 @@ impl<'a> View<'_, 'a> {
                     Confidence::High
                 },
                 if unknown {
-                    "nothing came; what the cursor stands for was not seen"
+                    "nothing came; what the cursor stands for was not seen".into()
                 } else {
-                    "nothing came and nothing was owed"
+                    "nothing came and nothing was owed".into()
                 },
             );
             return;
@@ -59,15 +60,15 @@ impl<'a> View<'_, 'a> {
             say(
                 Verdict::Indeterminate,
                 Confidence::Low,
-                "something is missing between cursor and resume",
+                "something is missing between cursor and resume".into(),
             );
             return;
         }
         let owed = if seen_after.is_empty() {
-            "the response of the stream's request".to_owned()
+            Prose::from("the response of the stream's request")
         } else {
             let plural = if seen_after.len() == 1 { "" } else { "s" };
-            format!("{} event{plural} seen after the cursor", seen_after.len())
+            prose!("{} event{} seen after the cursor", seen_after.len(), plural)
         };
         let waited = self.exchange.end.time.since(self.exchange.time());
         let patient = waited >= self.patience();
@@ -76,30 +77,30 @@ impl<'a> View<'_, 'a> {
                 say(
                     Verdict::Ignored,
                     Confidence::High,
-                    &format!("the server ended it without {owed}"),
+                    prose!("the server ended it without {}", owed),
                 );
             }
             EndCause::ClientFin | EndCause::ClientRst | EndCause::StreamReset if patient => say(
                 Verdict::Ignored,
                 Confidence::High,
-                &format!("the client gave up without {owed}"),
+                prose!("the client gave up without {}", owed),
             ),
             EndCause::CaptureEnd if patient && !seen_after.is_empty() => say(
                 Verdict::Ignored,
                 Confidence::Medium,
-                &format!("open without {owed} when the capture ends"),
+                prose!("open without {} when the capture ends", owed),
             ),
             EndCause::Unknown if self.exchange.response.as_ref().is_some_and(|r| r.complete) => {
                 say(
                     Verdict::Ignored,
                     Confidence::Medium,
-                    &format!("it ended without {owed}"),
+                    prose!("it ended without {}", owed),
                 );
             }
             _ => say(
                 Verdict::Indeterminate,
                 Confidence::Medium,
-                "it ended too soon to tell whether anything would have come",
+                "it ended too soon to tell whether anything would have come".into(),
             ),
         }
         decision.missing.extend(seen_after.into_iter().take(NAMED));

@@ -28,6 +28,7 @@ use crate::{
     model::{
         har::HarEntry,
         place::{InputId, Place},
+        prose::{Prose, prose},
         time::Timestamp,
     },
 };
@@ -48,7 +49,7 @@ pub struct Summary {
     pub omits_open: bool,
     /// Where reading stopped before the end, as an offset in the text (in UTF-8, without byte
     /// order mark), and why. Of a cut entry it is the start.
-    pub damage: Option<(u64, String)>,
+    pub damage: Option<(u64, Prose)>,
     /// The first instant that an entry tells of.
     pub first_time: Option<Timestamp>,
     /// The last instant that an entry tells of: its end, or an event's time.
@@ -112,6 +113,61 @@ pub fn read(
     reader.finish(&scanner, failure)
 }
 
+/// A part of a HAR as it stands in the file.
+#[derive(Clone, Copy, Debug)]
+pub enum Raw<'a> {
+    /// What says who wrote it: a JSON value.
+    Creator(&'a [u8]),
+    /// An entry with its number ([`HarEntry::number`]), which may be no good JSON.
+    Entry(u32, &'a [u8]),
+}
+
+/// Hands out the parts of a HAR as they stand in the file, in UTF-8, to its end or to where it breaks off.
+///
+/// # Errors
+///
+/// Those of `out`, which end the reading; what is wrong with the HAR is for [`read`] to say.
+pub fn parts<E>(
+    source: &mut dyn Read,
+    limits: &Limits,
+    out: &mut dyn FnMut(Raw<'_>) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut text = Text::default();
+    let mut scanner = Scanner::new(limits);
+    let mut number = 0_u32;
+    let mut outcome = Ok(());
+    let mut buffer = vec![0; PIECE];
+    loop {
+        let count = match source.read(&mut buffer) {
+            Ok(count) => count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(_) => 0,
+        };
+        let piece = buffer.get(..count).unwrap_or_default();
+        let going = text.push(piece, count == 0, &mut |text| {
+            scanner.push(text, &mut |item| {
+                let raw = match item {
+                    Item::Creator(json) => Raw::Creator(json),
+                    Item::Refused(_) => {
+                        number = number.saturating_add(1);
+                        return;
+                    }
+                    Item::Entry(json) => {
+                        number = number.saturating_add(1);
+                        Raw::Entry(number, json)
+                    }
+                };
+                if outcome.is_ok() {
+                    outcome = out(raw);
+                }
+            })
+        });
+        if count == 0 || !going || outcome.is_err() {
+            return outcome;
+        }
+    }
+}
+
 struct Reader<'r> {
     limits: &'r Limits,
     input: InputId,
@@ -130,7 +186,7 @@ impl Reader<'_> {
             Item::Creator(json) => self.creators(&String::from_utf8_lossy(json)),
             Item::Refused(why) => {
                 self.number = self.number.saturating_add(1);
-                self.note(Kind::BadEntry, || why.to_owned());
+                self.note(Kind::BadEntry, || why);
             }
             Item::Entry(json) => {
                 self.number = self.number.saturating_add(1);
@@ -147,12 +203,13 @@ impl Reader<'_> {
     fn hand_out(&mut self, parsed: Parsed) {
         let Parsed { entry, headers_cut } = parsed;
         if headers_cut {
-            self.note(Kind::HeadLimit, || "more headers than the limit".to_owned());
+            self.note(Kind::HeadLimit, || "more headers than the limit");
         }
         if !self.copies.is_new(fingerprint(&entry)) {
-            self.note(Kind::DuplicateEntry, || {
-                "equal start, method, URL, headers and bodies".to_owned()
-            });
+            self.note(
+                Kind::DuplicateEntry,
+                || "equal start, method, URL, headers and bodies",
+            );
             return;
         }
         let events = entry.events.iter().flatten();
@@ -199,7 +256,7 @@ impl Reader<'_> {
         }
     }
 
-    fn note(&mut self, kind: Kind, detail: impl FnOnce() -> String) {
+    fn note<D: Into<Prose>>(&mut self, kind: Kind, detail: impl FnOnce() -> D) {
         let place = Place {
             input: self.input,
             frame: self.number,
@@ -232,9 +289,9 @@ impl Reader<'_> {
         if let Some((offset, broken)) = ending.damage {
             let entries = self.summary.entries;
             let why = match (failure, broken) {
-                (Some(failure), _) => failure,
-                (None, Broken::Cut) => "the text ends here".to_owned(),
-                (None, Broken::NotJson) => "no JSON from here on".to_owned(),
+                (Some(failure), _) => failure.into(),
+                (None, Broken::Cut) => Prose::from("the text ends here"),
+                (None, Broken::NotJson) => "no JSON from here on".into(),
             };
             let kind = match broken {
                 Broken::Cut => Kind::FileCut,
@@ -242,7 +299,12 @@ impl Reader<'_> {
             };
             self.number = self.number.saturating_add(1);
             self.note(kind, || {
-                format!("offset {offset}: {why}; {entries} complete entries were read")
+                prose!(
+                    "offset {}: {}; {} complete entries were read",
+                    offset,
+                    why,
+                    entries
+                )
             });
             self.summary.damage = Some((offset, why));
         }

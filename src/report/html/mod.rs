@@ -152,8 +152,8 @@ mod tests {
             let mut analysis = sample::fork();
             let id = format!("{tag}{id}</script><!--\u{202e}\0\x1b[2J\" onload=\"x");
             analysis.resumes[0].last_event_id.clone_from(&id);
-            analysis.resumes[0].story = vec![id.clone()];
-            analysis.findings[0].detail = id.clone();
+            analysis.resumes[0].story = vec![id.clone().into()];
+            analysis.findings[0].detail = id.clone().into();
             for session in &mut analysis.sessions {
                 session.session_id = id.as_str().into();
             }

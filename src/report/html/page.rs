@@ -3,7 +3,7 @@
 
 use super::{
     super::{
-        Style, overview,
+        Style,
         table::{Findings, Table},
         terminal::{Look, Page as Sheet, Piece},
         text::{Summary, count, file, grouped, meaning},
@@ -266,7 +266,7 @@ impl<'a> Page<'a> {
 
     fn overview(&self) -> String {
         let mut sheet = self.sheet();
-        overview::write(self.analysis, &self.style, &mut sheet);
+        self.summary.write_overview(&mut sheet);
         let found = sheet.into_pieces();
         if found.is_empty() {
             return "<p class=\"quiet\">No incident, no lifetime of sessions and no timer shows in these \

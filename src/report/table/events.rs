@@ -56,7 +56,7 @@ impl Table for Events {
     const COLUMNS: &'static [Column<Self>] = &[
         column!(
             "session_id",
-            Text,
+            Text(Session),
             "The session, where it belongs to one.",
             |_, r| { r.session_id.map(Value::Text).into() },
             otel = ["mcp.session.id"]
@@ -105,7 +105,7 @@ impl Table for Events {
         ),
         column!(
             "method",
-            Text,
+            Text(Word),
             "The HTTP method that opened the stream.",
             |_, r| {
                 let request = r.exchange.request.as_ref();
@@ -127,7 +127,7 @@ impl Table for Events {
         ),
         column!(
             "last_event_id",
-            Text,
+            Text(EventId),
             "The cursor asked with.",
             |_, r| {
                 let request = r.exchange.request.as_ref();
@@ -154,17 +154,17 @@ impl Table for Events {
         ),
         column!(
             "event_id",
-            Text,
+            Text(EventId),
             "Its own id field; empty without one.",
             |_, r| { r.text(r.row.id) }
         ),
         column!(
             "effective_id",
-            Text,
+            Text(EventId),
             "The last id of the response so far: where a client's cursor stands after it.",
             |_, r| r.text(r.effective)
         ),
-        column!("event_type", Text, "Its event field.", |_, r| r
+        column!("event_type", Text(Word), "Its event field.", |_, r| r
             .text(r.row.event_type)),
         column!("retry_ms", Millis, "Its retry field.", |_, r| {
             r.row
@@ -203,21 +203,21 @@ impl Table for Events {
         ),
         column!(
             "jsonrpc_id",
-            Text,
+            Text(RpcId),
             "The JSON-RPC id as JSON text.",
             |_, r| { r.text(r.row.rpc_id) },
             otel = ["jsonrpc.request.id"]
         ),
         column!(
             "jsonrpc_method",
-            Text,
+            Text(Word),
             "The JSON-RPC method.",
             |_, r| { r.text(r.row.method) },
             otel = ["mcp.method.name"]
         ),
         column!(
             "progress_token",
-            Text,
+            Text(RpcId),
             "The progress token of a progress notification as JSON text.",
             |_, r| r.text(r.row.progress_token)
         ),

@@ -84,14 +84,14 @@ impl Table for Exchanges {
         ),
         column!(
             "session_id",
-            Text,
+            Text(Session),
             "The session it belongs to.",
             |analysis, r| { r.session_id(analysis).map(Value::Text).into() },
             otel = ["mcp.session.id"]
         ),
         column!(
             "vantage",
-            Text,
+            Text(Host),
             "The hosts between which it was captured: `CLIENT>SERVER`.",
             |_, r| match (&r.row.client, &r.row.server) {
                 (Some(client), Some(server)) => Value::Hosts(client, server),
@@ -125,7 +125,7 @@ impl Table for Exchanges {
         ),
         column!(
             "method",
-            Text,
+            Text(Word),
             "The method.",
             |_, r| {
                 r.request()
@@ -136,7 +136,7 @@ impl Table for Exchanges {
         ),
         column!(
             "target",
-            Text,
+            Text(Url),
             "The target, as sent.",
             |_, r| {
                 r.request()
@@ -154,14 +154,14 @@ impl Table for Exchanges {
         ),
         column!(
             "protocol_version",
-            Text,
+            Text(Word),
             "The MCP revision: of the request's header, else of its body, else negotiated.",
             |analysis, r| r.protocol_version(analysis).map(Value::Text).into(),
             otel = ["mcp.protocol.version"]
         ),
         column!(
             "last_event_id",
-            Text,
+            Text(EventId),
             "Last-Event-ID, as sent.",
             |_, r| {
                 let request = r.request();
@@ -174,7 +174,7 @@ impl Table for Exchanges {
         ),
         column!(
             "content_type",
-            Text,
+            Text(Word),
             "The response's Content-Type.",
             |_, r| {
                 let response = r.response();
@@ -230,14 +230,14 @@ impl Table for Exchanges {
         ),
         column!(
             "jsonrpc_id",
-            Text,
+            Text(RpcId),
             "The JSON-RPC id of the request's body as JSON text; those of a batch joined by `;`.",
             |_, r| members(r.messages(), |message| message.id.as_deref()),
             otel = ["jsonrpc.request.id"]
         ),
         column!(
             "jsonrpc_method",
-            Text,
+            Text(Word),
             "The JSON-RPC method of the request's body; those of a batch joined by `;`.",
             |_, r| members(r.messages(), |message| message.method.as_deref()),
             otel = ["mcp.method.name"]

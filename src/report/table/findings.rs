@@ -42,14 +42,14 @@ impl Table for Findings {
         ),
         column!(
             "evidence",
-            Text,
+            Text(Nothing),
             "The kind of evidence, in a word or two.",
-            |_, r| { Value::Text(&r.evidence) },
+            |_, r| { Value::Text(r.evidence) },
             always = true
         ),
         column!(
             "session_id",
-            Text,
+            Text(Session),
             "The session.",
             |_, r| { Value::Text(&r.session_id) },
             otel = ["mcp.session.id"],
@@ -70,7 +70,7 @@ impl Table for Findings {
         column!("time", Time, "When.", |_, r| r.time.into(), always = true),
         column!(
             "detail",
-            Text,
+            Text(Prose),
             "What was seen, in a line.",
             |_, r| { Value::Text(&r.detail) },
             always = true
@@ -106,7 +106,7 @@ impl Table for Findings {
         ),
         column!(
             "wireshark_filter",
-            Text,
+            Text(Nothing),
             "A display filter that shows the conversation; empty for a HAR.",
             |analysis, r| filter(analysis, r.place)
         ),

@@ -159,7 +159,7 @@ impl Table for Inputs {
         ),
         column!(
             "damaged",
-            Text,
+            Text(Prose),
             "What is damaged, with the offset, or why it could not be read; empty when all is well.",
             |_, r| {
                 let why = r.unreadable.as_deref();

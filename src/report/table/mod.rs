@@ -1,6 +1,7 @@
 //! Tables: what a row is and what its columns are, once for all formats and the documentation.
 
 mod events;
+mod evidence;
 mod exchanges;
 mod findings;
 mod incidents;
@@ -14,6 +15,7 @@ mod timers;
 mod words;
 
 pub use events::{EventRow, Events};
+pub use evidence::Evidence;
 pub use exchanges::{ExchangeRow, Exchanges};
 pub use findings::Findings;
 pub use incidents::{IncidentRow, Incidents};
@@ -26,7 +28,7 @@ pub use shares::Shares;
 pub use timers::Timers;
 
 use super::value::{Kind, Value};
-use crate::model::{analysis::Analysis, place::Place};
+use crate::model::{analysis::Analysis, place::Place, prose::Secret};
 
 /// A table of a report.
 pub trait Table: Sized + 'static {
@@ -48,6 +50,9 @@ pub struct Column<T: Table> {
     pub name: &'static str,
     /// What kind of value it has.
     pub kind: Kind,
+    /// What its values are names of, and so what is left of them in a redacted report; `None` where they
+    /// are forkscope's own words and stay.
+    pub hides: Option<Secret>,
     /// What it means, in a sentence.
     pub about: &'static str,
     /// What a number counts or measures; empty for a number that names something, and for text.
@@ -64,7 +69,7 @@ pub struct Column<T: Table> {
 
 macro_rules! column {
     (
-        $name:expr, $kind:ident, $about:expr, $value:expr
+        $name:expr, $kind:ident $(($secret:ident))?, $about:expr, $value:expr
         $(, unit = $unit:literal)?
         $(, otel = [$($otel:literal),+])?
         $(, words = $words:expr)?
@@ -74,6 +79,7 @@ macro_rules! column {
         $crate::report::table::Column {
             name: $name,
             kind: $crate::report::value::Kind::$kind,
+            hides: column!(@hides $kind $($secret)?),
             about: $about,
             unit: concat!($($unit)?),
             otel: &[$($($otel),+)?],
@@ -81,6 +87,27 @@ macro_rules! column {
             always: column!(@flag $($always)?),
             value: $value,
         }
+    };
+    (@hides Text) => {
+        compile_error!("text says what is left of it when redacted: `Text(Session)`, `Text(Nothing)`")
+    };
+    (@hides Text Nothing) => {
+        None
+    };
+    (@hides Text $secret:ident) => {
+        Some($crate::model::prose::Secret::$secret)
+    };
+    (@hides File) => {
+        Some($crate::model::prose::Secret::Input)
+    };
+    (@hides Endpoint) => {
+        Some($crate::model::prose::Secret::Host)
+    };
+    (@hides Hash) => {
+        Some($crate::model::prose::Secret::Payload)
+    };
+    (@hides $kind:ident) => {
+        None
     };
     (@words) => {
         Vec::new
@@ -212,6 +239,7 @@ mod tests {
         check::<Inputs>();
         check::<Events>();
         check::<Exchanges>();
+        check::<Evidence>();
     }
 
     #[test]

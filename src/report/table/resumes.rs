@@ -18,7 +18,7 @@ impl Table for Resumes {
     const COLUMNS: &'static [Column<Self>] = &[
         column!(
             "session_id",
-            Text,
+            Text(Session),
             "The session id asked for.",
             |_, r| { Value::Text(&r.session_id) },
             otel = ["mcp.session.id"],
@@ -63,7 +63,7 @@ impl Table for Resumes {
         ),
         column!(
             "reason",
-            Text,
+            Text(Prose),
             "Why it is not sure, or what decided.",
             |_, r| Value::Text(&r.reason),
             always = true
@@ -78,7 +78,7 @@ impl Table for Resumes {
         ),
         column!(
             "last_event_id",
-            Text,
+            Text(EventId),
             "The cursor: Last-Event-ID as sent.",
             |_, r| { Value::Text(&r.last_event_id) },
             otel = ["http.request.header.last-event-id"],
@@ -86,7 +86,7 @@ impl Table for Resumes {
         ),
         column!(
             "first_event_id",
-            Text,
+            Text(EventId),
             "The id of the first message that came; empty without a message or without an id.",
             |_, r| r.first_event_id.as_deref().map(Value::Text).into()
         ),
@@ -219,26 +219,26 @@ impl Table for Resumes {
         ),
         column!(
             "backend_before",
-            Text,
+            Text(Text),
             "The backend that served the stream before, where one is named.",
             |_, r| r.backend_before.as_deref().map(Value::Text).into()
         ),
         column!(
             "backend_after",
-            Text,
+            Text(Text),
             "The backend that answered.",
             |_, r| { r.backend_after.as_deref().map(Value::Text).into() }
         ),
         column!(
             "protocol_version",
-            Text,
+            Text(Word),
             "The protocol revision.",
             |_, r| { r.protocol_version.as_deref().map(Value::Text).into() },
             otel = ["mcp.protocol.version"]
         ),
         column!(
             "method",
-            Text,
+            Text(Word),
             "The HTTP method.",
             |_, r| Value::Text(&r.method),
             otel = ["http.request.method"],
@@ -253,7 +253,7 @@ impl Table for Resumes {
         ),
         column!(
             "response_session_id",
-            Text,
+            Text(Session),
             "The session id on the answer, where it has one.",
             |_, r| r.response_session_id.as_deref().map(Value::Text).into(),
             otel = ["http.response.header.mcp-session-id"]

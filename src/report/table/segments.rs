@@ -39,7 +39,7 @@ impl Table for Segments {
     const COLUMNS: &'static [Column<Self>] = &[
         column!(
             "session_id",
-            Text,
+            Text(Session),
             "The session id.",
             |_, r| { Value::Text(&r.row.session_id) },
             otel = ["mcp.session.id"],
@@ -81,7 +81,7 @@ impl Table for Segments {
         ),
         column!(
             "backend",
-            Text,
+            Text(Text),
             "The backend that served it, where one is named.",
             |_, r| {
                 let response = r.exchange.response.as_ref();
@@ -93,7 +93,7 @@ impl Table for Segments {
         ),
         column!(
             "method",
-            Text,
+            Text(Word),
             "The HTTP method.",
             |_, r| {
                 let request = r.exchange.request.as_ref();
@@ -116,7 +116,7 @@ impl Table for Segments {
         ),
         column!(
             "last_event_id",
-            Text,
+            Text(EventId),
             "The cursor asked with.",
             |_, r| { r.row.last_event_id.as_deref().map(Value::Text).into() },
             otel = ["http.request.header.last-event-id"]
@@ -159,7 +159,7 @@ impl Table for Segments {
         ),
         column!(
             "first_event_id",
-            Text,
+            Text(EventId),
             "The id of its first event.",
             |_, r| {
                 let first = r.exchange.events.first().and_then(|event| event.id);
@@ -168,7 +168,7 @@ impl Table for Segments {
         ),
         column!(
             "last_id",
-            Text,
+            Text(EventId),
             "The last id on it: where its cursor stands.",
             |_, r| {
                 let last = r.exchange.events.iter().rev().find_map(|event| event.id);

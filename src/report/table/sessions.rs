@@ -18,7 +18,7 @@ impl Table for Sessions {
     const COLUMNS: &'static [Column<Self>] = &[
         column!(
             "session_id",
-            Text,
+            Text(Session),
             "The session id.",
             |_, r| { Value::Text(&r.session_id) },
             otel = ["mcp.session.id"],
@@ -33,7 +33,7 @@ impl Table for Sessions {
         ),
         column!(
             "service",
-            Text,
+            Text(Url),
             "What the client addresses: scheme, host and path.",
             |_, r| Value::Text(&r.service),
             otel = ["url.full"],
@@ -48,15 +48,15 @@ impl Table for Sessions {
         ),
         column!(
             "protocol_version",
-            Text,
+            Text(Word),
             "The revision negotiated.",
             |_, r| { r.protocol_version.as_deref().map(Value::Text).into() },
             otel = ["mcp.protocol.version"]
         ),
-        column!("client_name", Text, "`clientInfo.name`.", |_, r| {
+        column!("client_name", Text(Text), "`clientInfo.name`.", |_, r| {
             r.client_name.as_deref().map(Value::Text).into()
         }),
-        column!("server_name", Text, "`serverInfo.name`.", |_, r| {
+        column!("server_name", Text(Text), "`serverInfo.name`.", |_, r| {
             r.server_name.as_deref().map(Value::Text).into()
         }),
         column!(

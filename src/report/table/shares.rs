@@ -35,7 +35,7 @@ impl Table for Shares {
         ),
         column!(
             "value",
-            Text,
+            Text(Text),
             "The cause (`disconnect_cause` in resumes.csv), the backend that answered, or the shortest and the \
              longest gap in milliseconds (`12.000 to 950.250`).",
             |_, r| match &r.by {

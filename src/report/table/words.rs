@@ -92,3 +92,7 @@ pub(super) fn messages() -> Vec<&'static str> {
         .map(MessageKind::name)
         .to_vec()
 }
+
+pub(super) fn marks() -> Vec<&'static str> {
+    crate::report::evidence::MARKS.to_vec()
+}
