@@ -71,8 +71,20 @@ kinds! {
     /// More connections than the limit; the longest idle one is let go.
     ConnectionLimit,
     // What is carried
-    /// TLS without keys.
+    /// TLS without keys, or of a kind that is not read.
     OpaqueTls,
+    /// A TLS connection that the keys given for it do not open.
+    WrongTlsKeys,
+    /// A TLS connection for which only a part of the keys is there.
+    PartialTlsKeys,
+    /// Keys that came after the packets they are for, where those cannot be read once more.
+    LateTlsKeys,
+    /// A line in a secrets block that is none of a key log.
+    KeyLogLine,
+    /// A TLS record that does not open, among others that do.
+    BadTlsRecord,
+    /// More bytes of TLS that cannot be read yet than the limit.
+    TlsHeldLimit,
     /// HTTP/2, which is not read.
     OpaqueHttp2,
     /// A QUIC packet: HTTP/3 is not read.
@@ -142,6 +154,12 @@ impl Kind {
             Self::Urgent => "urgent",
             Self::ConnectionLimit => "connection-limit",
             Self::OpaqueTls => "opaque-tls",
+            Self::WrongTlsKeys => "wrong-tls-keys",
+            Self::PartialTlsKeys => "partial-tls-keys",
+            Self::LateTlsKeys => "late-tls-keys",
+            Self::KeyLogLine => "key-log-line",
+            Self::BadTlsRecord => "bad-tls-record",
+            Self::TlsHeldLimit => "tls-held-limit",
             Self::OpaqueHttp2 => "opaque-http2",
             Self::OpaqueQuic => "opaque-quic",
             Self::NotHttp => "not-http",
@@ -196,7 +214,16 @@ impl Kind {
             Self::RstOutOfWindow => "a reset outside the window; not believed",
             Self::Urgent => "a segment with urgent bytes, which are read where they stand",
             Self::ConnectionLimit => "more open connections than the limit",
-            Self::OpaqueTls => "TLS without keys",
+            Self::OpaqueTls => "TLS without keys, or of a kind that is not read",
+            Self::WrongTlsKeys => "a TLS connection that the keys given for it do not open",
+            Self::PartialTlsKeys => "a TLS connection for which only a part of the keys was given",
+            Self::LateTlsKeys => {
+                "a TLS connection whose keys came after its packets, from an input that can be \
+                 read only once"
+            }
+            Self::KeyLogLine => "a line of a secrets block that is none of a key log",
+            Self::BadTlsRecord => "a TLS record that does not open, among others that do",
+            Self::TlsHeldLimit => "more bytes of TLS that cannot be read yet than the limit",
             Self::OpaqueHttp2 => "HTTP/2, which is not read",
             Self::OpaqueQuic => "QUIC, and so HTTP/3, which is not read",
             Self::NotHttp => "bytes where an HTTP head should be",
@@ -276,9 +303,22 @@ impl Kind {
                 "The connection counts as open at the end of the capture; what it says later is \
                  of one whose start is not in the capture."
             }
-            Self::OpaqueTls | Self::OpaqueHttp2 | Self::OpaqueQuic => {
+            Self::OpaqueTls
+            | Self::WrongTlsKeys
+            | Self::LateTlsKeys
+            | Self::OpaqueHttp2
+            | Self::OpaqueQuic => {
                 "Nothing of it is judged: sessions in it are not seen. No finding does not mean \
                  that all is well there."
+            }
+            Self::PartialTlsKeys => {
+                "What cannot be read counts as not captured: nothing in it is called missing."
+            }
+            Self::KeyLogLine => {
+                "The line is left out. When it was a key, a connection may not be read for it."
+            }
+            Self::BadTlsRecord | Self::TlsHeldLimit => {
+                "What it carried is a hole: nothing in it is called missing."
             }
             Self::NotHttp | Self::HeadLimit => {
                 "It is skipped up to the next head: exchanges in it are not seen, and nothing is \

@@ -38,6 +38,17 @@ pub struct Limits {
     /// Connections held at once by each of 16 shards: 16 Ki, a quarter of a million in all, of up to 3 KiB
     /// each beside what they hold of bodies. Those without any payload give way first.
     pub connections: usize,
+    /// Sessions of TLS whose secrets are kept: a million, of some 500 bytes each. What a proxy logs in days.
+    pub tls_sessions: usize,
+    /// Bytes of a TLS connection that are held until the ServerHello says how to read them, or the server
+    /// whether it takes early data: 1 MiB. Servers take 16 KiB of early data.
+    pub tls_held: usize,
+    /// Bytes of records that are not complete, or held, for all TLS connections of each of 16 shards: 32 MiB,
+    /// two thousand records of full length.
+    pub all_tls_held: usize,
+    /// Bytes that are tried to find the next TLS record and its number after a hole: 64 MiB, a tenth of a
+    /// second. A hole of 100 KB has some hundred records, and is tried with some megabytes.
+    pub tls_trial: u64,
     /// Head of a request or response: 256 KiB; servers refuse at 8 to 64 KiB.
     pub head: usize,
     /// Headers of one head.
@@ -93,6 +104,10 @@ impl Default for Limits {
             reorder_time: Span::from_secs(3),
             idle: Span::from_secs(4 * 3600),
             connections: 1 << 14,
+            tls_sessions: 1 << 20,
+            tls_held: 1 << 20,
+            all_tls_held: 32 << 20,
+            tls_trial: 64 << 20,
             head: 256 << 10,
             headers: 512,
             pipelined: 4096,

@@ -115,6 +115,8 @@ pub struct Reader<'p> {
     /// Wireshark's number of the last packet.
     number: u32,
     links: Vec<LinkType>,
+    /// Key logs of TLS that were found and not taken yet.
+    key_logs: Vec<Box<[u8]>>,
     totals: Totals,
     damage: Option<Damage>,
     /// Added to all times.
@@ -147,6 +149,7 @@ impl<'p> Reader<'p> {
             done: false,
             number: 0,
             links,
+            key_logs: Vec::new(),
             totals: Totals::default(),
             damage: None,
             ahead: Span::ZERO,
@@ -177,6 +180,11 @@ impl<'p> Reader<'p> {
     #[must_use]
     pub fn link_types(&self) -> &[LinkType] {
         &self.links
+    }
+
+    /// The key logs of TLS (Decryption Secrets Blocks) that were found since the last call.
+    pub fn take_key_logs(&mut self) -> Vec<Box<[u8]>> {
+        mem::take(&mut self.key_logs)
     }
 
     /// What was read so far.
@@ -266,6 +274,13 @@ impl<'p> Reader<'p> {
                 }
                 Step::Skip { len, numbered } => {
                     self.number = self.number.saturating_add(u32::from(numbered));
+                    used += len;
+                }
+                Step::KeyLog { len, start, size } => {
+                    let text = left
+                        .get(start..start.saturating_add(size))
+                        .unwrap_or_default();
+                    self.key_logs.push(text.into());
                     used += len;
                 }
                 Step::Interface { len, link } => {
@@ -436,6 +451,12 @@ pub(super) enum Step {
     Packet(Record),
     /// A block without a packet of ours; `numbered` when Wireshark counts it as one.
     Skip { len: usize, numbered: bool },
+    /// A block that holds a key log of TLS, in so many bytes after the first `start`.
+    KeyLog {
+        len: usize,
+        start: usize,
+        size: usize,
+    },
     /// A block that describes an interface.
     Interface { len: usize, link: LinkType },
     /// A block that makes no sense, and can be left out.

@@ -44,6 +44,8 @@ pub struct Analysis {
     pub blanks: Vec<Blank>,
     /// What was on the wire and could not be read, by protocol, the most first.
     pub opaque: Vec<Opaque>,
+    /// The key logs that were named, in that order.
+    pub key_logs: Vec<KeyLog>,
     /// Totals over the run.
     pub totals: Totals,
     /// Oddities of captures and wire.
@@ -173,6 +175,21 @@ pub struct Opaque {
     pub server: Option<Endpoint>,
     /// Connections; for QUIC packets.
     pub count: u64,
+}
+
+/// A file with TLS secrets that was named, and what was in it; never the secrets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeyLog {
+    /// As named.
+    pub name: String,
+    /// Secrets that were taken.
+    pub secrets: u64,
+    /// Lines that are none of a key log.
+    pub bad_lines: u64,
+    /// The number of the first of them, and what is wrong with it.
+    pub first_bad: Option<(u64, String)>,
+    /// Secrets beyond the limit, which were left out.
+    pub beyond: u64,
 }
 
 /// A protocol that is not read.

@@ -14,7 +14,7 @@ use crate::{
     },
     tcp, tls,
 };
-use std::{collections::VecDeque, net::SocketAddr, sync::Arc};
+use std::{collections::VecDeque, mem, net::SocketAddr, sync::Arc};
 
 /// Data that stays unacknowledged this long, while packets still come, tells of a partition.
 const UNACKNOWLEDGED: Span = Span::from_secs(3);
@@ -31,6 +31,8 @@ pub(super) struct Outcome {
     pub(super) anomalies: Anomalies,
     /// What it spoke, when that could not be read.
     pub(super) opaque: Option<Opaque>,
+    /// Keys that would have been wanted for it.
+    pub(super) wanting: Option<Wanting>,
     /// When bytes of it are not in the capture: its ends, when it began, and the last hole.
     pub(super) torn: Option<([SocketAddr; 2], (Timestamp, Timestamp))>,
     /// Where exchanges may lie of which nothing is in the capture.
@@ -45,24 +47,40 @@ pub(super) struct Opaque {
     pub(super) server: Endpoint,
 }
 
-/// The first bytes of a side, while they may be a TLS ClientHello.
-#[derive(Debug)]
-enum Opening {
-    Unseen,
-    Hello {
-        bytes: Vec<u8>,
-        /// So many bytes are worth another look.
-        next: usize,
-    },
-    Past,
+/// A TLS connection of which more could be read with more keys.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanting {
+    pub(super) random: tls::Random,
+    /// How many keys were known for it.
+    pub(super) known: usize,
+    pub(super) place: Place,
+}
+
+/// What lies on TCP.
+enum Layer {
+    /// Too little was said to tell; pieces of a byte or two.
+    Unknown(Vec<(Side, Vec<u8>, At)>),
+    Plain,
+    Tls(Box<tls::Connection>),
+}
+
+/// What TLS connections of one shard are read with.
+#[derive(Clone, Default)]
+pub(super) struct Keys {
+    /// The secrets known so far.
+    pub(super) secrets: Arc<tls::Secrets>,
+    pub(super) budget: tls::Budget,
 }
 
 /// The sink of one TCP connection.
 pub(super) struct Tap {
     http: http::Connection,
-    openings: [Opening; 2],
-    /// Who asked for a server by name, and for which.
-    asked_for: Option<(Side, String)>,
+    layer: Layer,
+    keys: Keys,
+    /// Bytes before those that come next may be missing.
+    missed: bool,
+    /// HTTP was given bytes that may be of anything.
+    fed: bool,
     recorder: Recorder,
     opened: At,
     /// Its SYN was seen, from side A.
@@ -71,7 +89,12 @@ pub(super) struct Tap {
 }
 
 impl Tap {
-    pub(super) fn new(opening: &tcp::Opening, settings: &Arc<Settings>, held: &Held) -> Self {
+    pub(super) fn new(
+        opening: &tcp::Opening,
+        settings: &Arc<Settings>,
+        held: &Held,
+        keys: &Keys,
+    ) -> Self {
         let mut http = http::Connection::new(settings.limits);
         if !opening.syn {
             http.midstream(Side::A);
@@ -79,9 +102,12 @@ impl Tap {
         }
         Self {
             http,
-            openings: [Opening::Unseen, Opening::Unseen],
-            asked_for: None,
+            layer: Layer::Unknown(Vec::new()),
+            keys: keys.clone(),
+            missed: !opening.syn,
+            fed: false,
             recorder: Recorder {
+                scheme: Scheme::Http,
                 settings: Arc::clone(settings),
                 held: held.clone(),
                 a: Endpoint::Address(opening.a),
@@ -115,45 +141,77 @@ impl Tap {
         self.recorder.outcome
     }
 
-    /// Looks for the server name of TLS in what a side says first.
-    fn look_for_name(&mut self, sender: Side, bytes: &[u8]) {
-        let Some(opening) = self.openings.get_mut(sender.index()) else {
+    /// Bytes of a side, before it is known what lies on TCP.
+    fn look(&mut self, sender: Side, bytes: &[u8], at: At) {
+        let Layer::Unknown(held) = &mut self.layer else {
             return;
         };
-        match opening {
-            Opening::Past => return,
-            Opening::Unseen if bytes.first() != Some(&tls::HANDSHAKE) => {
-                *opening = Opening::Past;
+        let before = held.iter().filter(|(side, ..)| *side == sender);
+        let before: Vec<u8> = before.flat_map(|(_, bytes, _)| bytes).copied().collect();
+        let begins = if before.is_empty() {
+            tls::begins(bytes, self.missed)
+        } else {
+            tls::begins(&[&before, bytes].concat(), false)
+        };
+        match begins {
+            tls::Begins::More => {
+                held.push((sender, bytes.to_vec(), at));
                 return;
             }
-            Opening::Unseen => {
-                *opening = Opening::Hello {
-                    bytes: bytes.to_vec(),
-                    next: 0,
-                };
+            tls::Begins::Tls => self.is_tls(bytes),
+            // What was joined in the middle may be in the middle of a record.
+            tls::Begins::Other if self.missed && self.http.client().is_none() => {
+                self.fed = true;
+                self.http.data(sender, bytes, at, &mut self.recorder);
+                return;
             }
-            Opening::Hello { bytes: before, .. } => before.extend_from_slice(bytes),
+            tls::Begins::Other => self.layer_is(Layer::Plain),
         }
-        let Opening::Hello { bytes, next } = opening else {
-            return;
-        };
-        if bytes.len() < *next {
-            return;
+        self.carry(sender, bytes, at);
+    }
+
+    fn is_tls(&mut self, bytes: &[u8]) {
+        let limits = self.recorder.settings.limits;
+        let secrets = Arc::clone(&self.keys.secrets);
+        let mut tls = tls::Connection::new(limits, secrets, &self.keys.budget);
+        if self.missed && !tls::is_hello(bytes) {
+            tls.midstream();
+        } else if !self.fed {
+            // What it carries is seen from its beginning.
+            self.http = http::Connection::new(limits);
         }
-        match tls::server_name(bytes) {
-            // However small the pieces, it is not looked at for each.
-            tls::Hello::More => *next = bytes.len() + bytes.len() / 8 + 1,
-            tls::Hello::NamesNone => *opening = Opening::Past,
-            tls::Hello::Names(name) => {
-                *opening = Opening::Past;
-                self.asked_for.get_or_insert((sender, name));
+        self.recorder.scheme = Scheme::Https;
+        self.layer_is(Layer::Tls(Box::new(tls)));
+    }
+
+    /// It is known what lies on TCP: what was held goes there.
+    fn layer_is(&mut self, layer: Layer) {
+        if let Layer::Unknown(held) = mem::replace(&mut self.layer, layer) {
+            for (side, bytes, at) in held {
+                self.carry(side, &bytes, at);
+            }
+        }
+    }
+
+    /// Bytes of a side go to what lies on TCP.
+    fn carry(&mut self, sender: Side, bytes: &[u8], at: At) {
+        match &mut self.layer {
+            Layer::Unknown(_) => self.look(sender, bytes, at),
+            Layer::Plain => self.http.data(sender, bytes, at, &mut self.recorder),
+            Layer::Tls(tls) => {
+                let mut out = Carried {
+                    http: &mut self.http,
+                    recorder: &mut self.recorder,
+                };
+                tls.data(sender, bytes, at, &mut out);
             }
         }
     }
 
     /// What is said of a connection that could not be read.
-    fn opaque(&self, opening: bool) -> Option<Opaque> {
+    fn opaque(&self, opening: bool, unread: bool) -> Option<Opaque> {
         let protocol = match self.http.protocol() {
+            _ if unread => OpaqueProtocol::Tls,
             http::Protocol::Tls => OpaqueProtocol::Tls,
             http::Protocol::Http2 => OpaqueProtocol::Http2,
             _ => return None,
@@ -163,9 +221,13 @@ impl Tap {
             Side::A => b,
             Side::B => a,
         };
-        let server = match (&self.asked_for, self.http.client()) {
-            (Some((client, name)), _) => Endpoint::Name(name.as_str().into(), of(*client).port()),
-            (None, Some(client)) => Endpoint::Address(of(client)),
+        let asked_for = match &self.layer {
+            Layer::Tls(tls) => tls.asked_for(),
+            _ => None,
+        };
+        let server = match (asked_for, self.http.client()) {
+            (Some((client, Some(name))), _) => Endpoint::Name(name.into(), of(client).port()),
+            (Some((client, None)), _) | (None, Some(client)) => Endpoint::Address(of(client)),
             // Who sent the SYN is the client; else servers have the lower port.
             (None, None) if opening || b.port() <= a.port() => Endpoint::Address(b),
             (None, None) => Endpoint::Address(a),
@@ -175,6 +237,18 @@ impl Tap {
             place: self.opened.place,
             server,
         })
+    }
+
+    /// What comes next is not what follows on what was held.
+    fn settle(&mut self) {
+        let Layer::Unknown(held) = &mut self.layer else {
+            return;
+        };
+        self.missed = true;
+        for (side, bytes, at) in mem::take(held) {
+            self.fed = true;
+            self.http.data(side, &bytes, at, &mut self.recorder);
+        }
     }
 
     fn note_roles(&mut self, at: At) {
@@ -192,8 +266,7 @@ impl tcp::Sink for Tap {
 
     fn data(&mut self, sender: Side, bytes: &[u8], at: At) {
         self.recorder.note_place(at);
-        self.look_for_name(sender, bytes);
-        self.http.data(sender, bytes, at, &mut self.recorder);
+        self.carry(sender, bytes, at);
         self.note_roles(at);
     }
 
@@ -201,10 +274,17 @@ impl tcp::Sink for Tap {
         if kind != tcp::HoleKind::Unacknowledged {
             self.recorder.outcome.torn = Some((self.ends, (self.opened.time, at.time)));
         }
-        if let Some(opening) = self.openings.get_mut(sender.index()) {
-            *opening = Opening::Past;
+        self.settle();
+        match &mut self.layer {
+            Layer::Tls(tls) => {
+                let mut out = Carried {
+                    http: &mut self.http,
+                    recorder: &mut self.recorder,
+                };
+                tls.hole(sender, bytes, at, &mut out);
+            }
+            _ => self.http.hole(sender, bytes, at, &mut self.recorder),
         }
-        self.http.hole(sender, bytes, at, &mut self.recorder);
         self.note_roles(at);
     }
 
@@ -217,7 +297,22 @@ impl tcp::Sink for Tap {
     }
 
     fn fin(&mut self, sender: Side, acknowledges: Option<u64>, at: At) {
-        self.http.fin(sender, at, &mut self.recorder);
+        self.settle();
+        let mut clean = true;
+        if let Layer::Tls(tls) = &mut self.layer {
+            let mut out = Carried {
+                http: &mut self.http,
+                recorder: &mut self.recorder,
+            };
+            tls.fin(sender, at, &mut out);
+            clean = tls.ends_cleanly(sender);
+        }
+        if clean || self.http.client() == Some(sender) {
+            self.http.fin(sender, at, &mut self.recorder);
+        } else {
+            // A FIN without close_notify is no end of a body: anybody may have made it (RFC 9112, section 9.8).
+            self.http.rst(sender, at, &mut self.recorder);
+        }
         let close = Close { at, acknowledges };
         self.recorder
             .closes
@@ -241,11 +336,33 @@ impl tcp::Sink for Tap {
             self.recorder.client_reset(first);
             // What the server had on its way is still seen; the exchange ends when all is read.
         } else {
+            if let Layer::Tls(tls) = &mut self.layer {
+                let mut out = Carried {
+                    http: &mut self.http,
+                    recorder: &mut self.recorder,
+                };
+                tls.fin(sender, at, &mut out);
+            }
             self.http.rst(sender, at, &mut self.recorder);
         }
     }
 
     fn finish(&mut self, last: At) {
+        self.settle();
+        let mut unread = false;
+        if let Layer::Tls(tls) = &mut self.layer {
+            let mut out = Carried {
+                http: &mut self.http,
+                recorder: &mut self.recorder,
+            };
+            let outcome = tls.finish(last, &mut out);
+            unread = matches!(outcome, tls::Outcome::Opaque(_));
+            self.recorder.outcome.wanting = tls.wanting().map(|(random, known)| Wanting {
+                random,
+                known,
+                place: self.opened.place,
+            });
+        }
         if let Some(rst) = self.recorder.closes.rst.iter().flatten().next().copied() {
             for side in [Side::A, Side::B] {
                 self.http.rst(side, rst.at, &mut self.recorder);
@@ -271,13 +388,39 @@ impl tcp::Sink for Tap {
             until: until.unwrap_or(end),
         });
         self.recorder.outcome.blanks.extend(blanks);
-        self.recorder.outcome.opaque = self.opaque(self.syn);
+        self.recorder.outcome.opaque = self.opaque(self.syn, unread);
         self.recorder.close(last);
+    }
+}
+
+/// Hands what TLS protects to HTTP.
+struct Carried<'t> {
+    http: &'t mut http::Connection,
+    recorder: &'t mut Recorder,
+}
+
+impl tls::Sink for Carried<'_> {
+    fn data(&mut self, sender: Side, bytes: &[u8], at: At) {
+        self.http.data(sender, bytes, at, self.recorder);
+        // Who is the client must be known to the next call.
+        self.recorder.client = self.http.client();
+    }
+
+    fn hole(&mut self, sender: Side, bytes: u64, at: At) {
+        self.http.hole(sender, bytes, at, self.recorder);
+    }
+
+    fn anomaly(&mut self, kind: Kind, at: At, detail: String) {
+        self.recorder
+            .outcome
+            .anomalies
+            .note(kind, at.place, || detail);
     }
 }
 
 /// Takes HTTP events, drafts exchanges.
 struct Recorder {
+    scheme: Scheme,
     settings: Arc<Settings>,
     /// What its shard holds.
     held: Held,
@@ -480,13 +623,13 @@ impl Recorder {
     /// The client reset the connection: what it had not acknowledged, it did not get; nor what came
     /// after its FIN.
     fn client_reset(&mut self, first: bool) {
-        let unacknowledged = std::mem::take(&mut self.unacknowledged);
+        let unacknowledged = mem::take(&mut self.unacknowledged);
         if first {
             for event in unacknowledged {
                 self.undelivered(event);
             }
         }
-        for event in std::mem::take(&mut self.after_fin) {
+        for event in mem::take(&mut self.after_fin) {
             self.undelivered(event);
         }
     }
@@ -649,6 +792,7 @@ impl http::Sink for Recorder {
         if let Some(slot) = self.slot(exchange, first) {
             slot.first[0] = Some(first.offset);
         }
+        let scheme = self.scheme;
         let Some((draft, settings)) = self.draft(exchange, first) else {
             return;
         };
@@ -657,7 +801,7 @@ impl http::Sink for Recorder {
             method: head.method,
             target: head.target,
             version: head.version,
-            scheme: Scheme::Http,
+            scheme,
             head: Head {
                 headers: head.headers,
             },

@@ -2,7 +2,7 @@
 //! while the shards work on the ones before; a shard runs everything from TCP to facts.
 
 use super::{
-    connection::{Outcome, Tap},
+    connection::{Keys, Outcome, Tap, Wanting},
     draft::{Held, Settings},
 };
 use crate::{
@@ -17,10 +17,10 @@ use crate::{
         exchange::{Exchange, Window},
         flow::{Endpoint, ServerFacts},
         packet::{Frame, IpPacket, Segment, Skip, Transport},
-        place::InputId,
+        place::{InputId, Place},
         time::{Span, Timestamp},
     },
-    tcp,
+    tcp, tls,
 };
 use rayon::prelude::*;
 use std::{
@@ -47,6 +47,10 @@ pub(super) struct Packets {
     pub(super) window: Window,
     pub(super) servers: ServerFacts,
     pub(super) opaque: Vec<Opaque>,
+    /// All TLS secrets that were given or found.
+    pub(super) secrets: Arc<tls::Secrets>,
+    /// TLS connections of which more would have been read, had all secrets been known from the start.
+    pub(super) late: Vec<Place>,
     /// Inputs whose clocks are ahead of that of another, by the connections that both show.
     pub(super) ahead: BTreeMap<InputId, (Span, InputId)>,
 }
@@ -62,10 +66,16 @@ pub(super) struct Counts {
 }
 
 /// Reads every packet.
-pub(super) fn read(mut timeline: Timeline<'_>, settings: &Arc<Settings>) -> Packets {
+///
+/// `secrets` are those of key logs; more may be in the inputs.
+pub(super) fn read(
+    mut timeline: Timeline<'_>,
+    settings: &Arc<Settings>,
+    secrets: &Arc<tls::Secrets>,
+) -> Packets {
     let mut packets = Packets::default();
     let mut shards: Vec<Shard> = (0..SHARDS).map(|_| Shard::new(settings)).collect();
-    let mut dealer = Dealer::new(settings.limits, timeline.inputs());
+    let mut dealer = Dealer::new(settings.limits, timeline.inputs(), secrets);
     let mut opaque = Unread::new(settings.limits);
     let mut hand = dealer.deal(&mut timeline, &mut packets);
     while !hand.is_empty() {
@@ -80,6 +90,7 @@ pub(super) fn read(mut timeline: Timeline<'_>, settings: &Arc<Settings>) -> Pack
         );
         hand = next;
     }
+    let mut wanting = Vec::new();
     for finished in shards
         .into_par_iter()
         .map(Shard::finish)
@@ -88,6 +99,7 @@ pub(super) fn read(mut timeline: Timeline<'_>, settings: &Arc<Settings>) -> Pack
         packets.exchanges.extend(finished.exchanges);
         packets.anomalies.merge(finished.anomalies);
         packets.servers.merge(finished.servers);
+        wanting.extend(finished.wanting);
         for (input, holes) in finished.holes {
             let counts = packets.counts.entry(input).or_default();
             counts.holes += holes.holes;
@@ -113,6 +125,9 @@ pub(super) fn read(mut timeline: Timeline<'_>, settings: &Arc<Settings>) -> Pack
         opaque.add(OpaqueProtocol::Quic, server, count);
     }
     packets.opaque = opaque.into_rows();
+    wanting.retain(|one| dealer.secrets.known(&one.random) > one.known);
+    packets.late = wanting.into_iter().map(|one| one.place).collect();
+    packets.secrets = dealer.secrets;
     packets.summaries = timeline.finish();
     packets
 }
@@ -200,6 +215,8 @@ struct Hand {
     /// Segments that came in fragments.
     assembled: Vec<Box<[u8]>>,
     cards: Vec<Vec<Card>>,
+    /// The TLS secrets known when it was dealt: those before the last of its packets and a little beyond.
+    secrets: Arc<tls::Secrets>,
 }
 
 impl Hand {
@@ -247,12 +264,14 @@ struct Dealer {
     /// Where there are several inputs.
     clocks: Option<tcp::HandshakeClocks>,
     hasher: foldhash::fast::FixedState,
+    secrets: Arc<tls::Secrets>,
 }
 
 impl Dealer {
-    fn new(limits: Limits, inputs: usize) -> Self {
+    fn new(limits: Limits, inputs: usize, secrets: &Arc<tls::Secrets>) -> Self {
         Self {
             limits,
+            secrets: Arc::clone(secrets),
             clocks: (inputs > 1).then(|| tcp::HandshakeClocks::new(limits.server_facts)),
             numbers: BTreeMap::new(),
             fragments: ip::Fragments::new(limits),
@@ -276,7 +295,22 @@ impl Dealer {
             self.open(&piece, &mut hand, packets);
             hand.pieces.push(piece);
         }
+        self.take_secrets(timeline, &mut packets.anomalies);
+        hand.secrets = Arc::clone(&self.secrets);
         hand
+    }
+
+    /// Takes the key logs that were found in the inputs.
+    fn take_secrets(&mut self, timeline: &mut Timeline<'_>, anomalies: &mut Anomalies) {
+        for (input, text) in timeline.take_key_logs() {
+            let secrets = Arc::make_mut(&mut self.secrets);
+            let lines = secrets.read(&text, &self.limits);
+            let place = Place {
+                input,
+                ..Place::default()
+            };
+            note_lines(&lines, place, anomalies);
+        }
     }
 
     fn open(&mut self, piece: &Piece, hand: &mut Hand, packets: &mut Packets) {
@@ -542,6 +576,7 @@ struct Shard {
     table: tcp::Table<Tap>,
     settings: Arc<Settings>,
     held: Held,
+    keys: Keys,
     finished: Finished,
 }
 
@@ -550,6 +585,7 @@ struct Finished {
     exchanges: Vec<Exchange>,
     anomalies: Anomalies,
     opaque: Vec<super::connection::Opaque>,
+    wanting: Vec<Wanting>,
     holes: BTreeMap<InputId, tcp::Holes>,
     servers: ServerFacts,
 }
@@ -567,6 +603,7 @@ impl Finished {
         self.exchanges.extend(outcome.exchanges);
         self.anomalies.merge(outcome.anomalies);
         self.opaque.extend(outcome.opaque);
+        self.wanting.extend(outcome.wanting);
     }
 }
 
@@ -576,6 +613,7 @@ impl Shard {
             table: tcp::Table::new(settings.limits),
             settings: Arc::clone(settings),
             held: Held::default(),
+            keys: Keys::default(),
             finished: Finished::default(),
         }
     }
@@ -583,6 +621,8 @@ impl Shard {
     fn work(&mut self, hand: &Hand, cards: &[Card]) {
         let settings = Arc::clone(&self.settings);
         let held = &self.held;
+        self.keys.secrets = Arc::clone(&hand.secrets);
+        let keys = &self.keys;
         let mut anomalies = mem::take(&mut self.finished.anomalies);
         let finished = &mut self.finished;
         for card in cards {
@@ -599,7 +639,7 @@ impl Shard {
                 &card.segment,
                 payload,
                 &mut anomalies,
-                &mut |opening| Tap::new(opening, &settings, held),
+                &mut |opening| Tap::new(opening, &settings, held, keys),
                 &mut |tap| finished.take(tap.into_outcome(), &settings.limits),
             );
         }
@@ -616,6 +656,23 @@ impl Shard {
         finished.anomalies.merge(anomalies);
         finished.holes = holes;
         finished
+    }
+}
+
+/// Notes lines of a secrets block that are none of a key log.
+fn note_lines(lines: &tls::Lines, place: Place, anomalies: &mut Anomalies) {
+    if let Some((line, why)) = lines.first_bad {
+        anomalies.note(Kind::KeyLogLine, place, || {
+            format!(
+                "line {line} of a secrets block: {why}; {} such lines",
+                lines.bad
+            )
+        });
+    }
+    if lines.beyond > 0 {
+        anomalies.note(Kind::KeyLogLine, place, || {
+            format!("{} secrets beyond the limit", lines.beyond)
+        });
     }
 }
 
