@@ -18,12 +18,15 @@ use forkscope::{
         time::Timestamp,
     },
     pipeline::{self, Options, Progress},
-    report, sse, tcp,
+    report, sse, tcp, tls,
 };
 use std::{
     collections::BTreeMap,
     io::{self, Read, Write},
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 /// A check, and the name of its target.
@@ -35,6 +38,7 @@ pub(crate) const CHECKS: &[Check] = &[
     ("har", har),
     ("packet", packet),
     ("tcp", tcp),
+    ("tls", tls),
     ("http", http),
     ("sse", sse),
     ("message", message),
@@ -51,6 +55,10 @@ fn low() -> Limits {
         out_of_order: 1 << 10,
         all_out_of_order: 12 << 10,
         connections: 3,
+        tls_held: 2 << 10,
+        all_tls_held: 6 << 10,
+        tls_trial: 64 << 10,
+        all_tls_trials: 256 << 10,
         head: 256,
         headers: 6,
         pipelined: 2,
@@ -464,6 +472,100 @@ impl tcp::Sink for Ends {
     fn finish(&mut self, _: At) {
         assert!(!self.finished, "finished twice");
         self.finished = true;
+    }
+}
+
+/// What opens is the same however bytes are cut, lies in order within what was given, and holes have bytes. The
+/// first byte of each record says whose it is, and whether it is a hole of that length or the end.
+pub(crate) fn tls(bytes: &[u8]) {
+    let caps = limits(bytes);
+    let records = records(bytes);
+    let whole = opened(&records, caps, usize::MAX);
+    // How much is held at once depends on cuts, and with low caps what is given up for it.
+    if caps.tls_held == Limits::default().tls_held {
+        for step in [1, 7] {
+            assert_eq!(
+                opened(&records, caps, step).said,
+                whole.said,
+                "{step} at a time"
+            );
+        }
+    }
+}
+
+/// Secrets of some captures of `fixtures/tls`.
+const SECRETS: &[u8] = include_bytes!("../fixtures/tls/fuzz.keys");
+
+fn opened(records: &[&[u8]], limits: Limits, step: usize) -> Opened {
+    let mut secrets = tls::Secrets::default();
+    assert_eq!(secrets.read(SECRETS, &Limits::default()).bad, 0);
+    let budget = tls::Budget::default();
+    let mut connection = tls::Connection::new(limits, Arc::new(secrets), &budget);
+    let mut out = Opened::default();
+    let mut offsets = [0_u64; 2];
+    for record in records {
+        let [what, rest @ ..] = record else { continue };
+        let side = if what & 1 == 0 { Side::A } else { Side::B };
+        let offset = &mut offsets[side.index()];
+        let at = |offset: u64| At {
+            offset,
+            ..At::default()
+        };
+        match what >> 4 {
+            0 => connection.fin(side, at(*offset), &mut out),
+            2 if !rest.is_empty() => {
+                *offset += rest.len() as u64;
+                out.given[side.index()] = *offset;
+                connection.hole(side, rest.len() as u64, at(*offset), &mut out);
+            }
+            _ => {
+                for piece in rest.chunks(step) {
+                    *offset += piece.len() as u64;
+                    out.given[side.index()] = *offset;
+                    connection.data(side, piece, at(*offset), &mut out);
+                }
+            }
+        }
+    }
+    connection.finish(At::default(), &mut out);
+    for side in [0, 1] {
+        assert!(
+            out.said[side].len() as u64 <= offsets[side],
+            "more than was given"
+        );
+    }
+    out
+}
+
+/// What was opened of a connection.
+#[derive(Default)]
+struct Opened {
+    said: [Vec<u8>; 2],
+    last: [u64; 2],
+    given: [u64; 2],
+}
+
+impl tls::Sink for Opened {
+    fn data(&mut self, sender: Side, bytes: &[u8], at: At) {
+        let side = sender.index();
+        assert!(!bytes.is_empty(), "nothing");
+        assert!(
+            at.offset >= self.last[side],
+            "{} after {}",
+            at.offset,
+            self.last[side]
+        );
+        assert!(at.offset <= self.given[side], "beyond what was given");
+        self.last[side] = at.offset;
+        self.said[side].extend_from_slice(bytes);
+    }
+
+    fn hole(&mut self, _: Side, bytes: u64, _: At) {
+        assert!(bytes > 0, "a hole of nothing");
+    }
+
+    fn anomaly(&mut self, _: Kind, _: At, detail: String) {
+        assert!(detail.len() < 200, "{detail}");
     }
 }
 

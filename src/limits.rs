@@ -49,6 +49,9 @@ pub struct Limits {
     /// Bytes that are tried to find the next TLS record and its number after a hole: 64 MiB, a tenth of a
     /// second. A hole of 100 KB has some hundred records, and is tried with some megabytes.
     pub tls_trial: u64,
+    /// Bytes that are tried so for all TLS connections of each of 16 shards: 1 GiB, a second or two. Captures can
+    /// be made of holes.
+    pub all_tls_trials: u64,
     /// Head of a request or response: 256 KiB; servers refuse at 8 to 64 KiB.
     pub head: usize,
     /// Headers of one head.
@@ -108,6 +111,7 @@ impl Default for Limits {
             tls_held: 1 << 20,
             all_tls_held: 32 << 20,
             tls_trial: 64 << 20,
+            all_tls_trials: 1 << 30,
             head: 256 << 10,
             headers: 512,
             pipelined: 4096,

@@ -143,6 +143,11 @@ impl Tap {
 
     /// Bytes of a side, before it is known what lies on TCP.
     fn look(&mut self, sender: Side, bytes: &[u8], at: At) {
+        if self.missed && self.http.client().is_some() {
+            self.layer_is(Layer::Plain);
+            self.carry(sender, bytes, at);
+            return;
+        }
         let Layer::Unknown(held) = &mut self.layer else {
             return;
         };
@@ -151,16 +156,17 @@ impl Tap {
         let begins = if before.is_empty() {
             tls::begins(bytes, self.missed)
         } else {
-            tls::begins(&[&before, bytes].concat(), false)
+            tls::begins(&[&before, bytes].concat(), self.missed)
         };
         match begins {
             tls::Begins::More => {
                 held.push((sender, bytes.to_vec(), at));
                 return;
             }
-            tls::Begins::Tls => self.is_tls(bytes),
+            tls::Begins::Tls => self.is_tls(&[&before, bytes].concat()),
             // What was joined in the middle may be in the middle of a record.
-            tls::Begins::Other if self.missed && self.http.client().is_none() => {
+            tls::Begins::Other if self.missed => {
+                self.settle();
                 self.fed = true;
                 self.http.data(sender, bytes, at, &mut self.recorder);
                 return;

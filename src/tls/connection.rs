@@ -37,6 +37,17 @@ pub fn begins(bytes: &[u8], missed: bool) -> Begins {
             _ => Begins::Other,
         };
     }
+    // A hello may be cut anywhere.
+    if let []
+    | [HANDSHAKE]
+    | [HANDSHAKE, 3]
+    | [HANDSHAKE, 3, 1..=3]
+    | [HANDSHAKE, 3, 1..=3, _]
+    | [HANDSHAKE, 3, 1..=3, _, _]
+    | [HANDSHAKE, 3, 1..=3, _, _, 1 | 2] = bytes
+    {
+        return Begins::More;
+    }
     let mut rest = bytes;
     let mut records = 0;
     loop {

@@ -3,7 +3,7 @@
 use super::{
     cipher::{Opener, Randoms, updated},
     hello::{ClientHello, ServerHello},
-    keylog::{Secret, Secrets, Session},
+    keylog::{Random, Secret, Secrets, Session},
     suite::Suite,
 };
 use crate::model::flow::Side;
@@ -22,8 +22,9 @@ pub(super) struct Facts {
     pub(super) early: Early,
     /// A HelloRetryRequest was seen: two ClientHellos, and no early data.
     retried: bool,
-    /// How many handshakes there were: renegotiation is one more.
-    pub(super) handshakes: u32,
+    /// The handshakes of TLS 1.2 so far: renegotiation is one more. What was lost is known late, when the other
+    /// direction may have gone on to the next.
+    handshakes: Vec<Handshake12>,
     /// A hello is not in the capture, and nothing else tells what it said.
     pub(super) lacks: Option<&'static str>,
 }
@@ -61,14 +62,23 @@ pub(super) enum Epoch {
     Handshake,
     /// TLS 1.3: application data, by how often the key was updated.
     Application(u32),
-    /// TLS 1.2.
-    Keyed,
+    /// TLS 1.2, by the handshake, from 0.
+    Keyed(usize),
+}
+
+/// What a handshake of TLS 1.2 came to.
+struct Handshake12 {
+    client: Random,
+    server: Random,
+    suite: Option<Suite>,
+    master: Option<Secret>,
+    mac_last: bool,
 }
 
 impl Epoch {
     /// Whether its records carry what an application says, early data apart.
     pub(super) const fn carries(self) -> bool {
-        matches!(self, Self::Application(_) | Self::Keyed)
+        matches!(self, Self::Application(_) | Self::Keyed(_))
     }
 }
 
@@ -88,6 +98,9 @@ impl Facts {
             self.server = None;
         }
         self.client = Some((sender, hello));
+        if let Some(early) = self.server.take() {
+            self.server_hello(early, secrets);
+        }
     }
 
     pub(super) fn server_hello(&mut self, hello: ServerHello, secrets: &Secrets) {
@@ -104,7 +117,11 @@ impl Facts {
             return;
         }
         self.suites = Suite::of(hello.suite)
-            .filter(|suite| suite.is_tls13() == (self.version == Version::Tls13))
+            .filter(|suite| match self.version {
+                Version::Tls13 => suite.is_tls13(),
+                Version::Tls12 => !suite.is_tls13(),
+                Version::Unknown | Version::Other(_) => false,
+            })
             .into_iter()
             .collect();
         if self.session.is_none() && self.version == Version::Tls12 {
@@ -115,7 +132,17 @@ impl Facts {
             // It does not know of early data, and does not take them.
             self.early = Early::None;
         }
-        self.handshakes = self.handshakes.saturating_add(1);
+        if let (Version::Tls12, Some((_, client))) = (self.version, &self.client)
+            && self.handshakes.len() < RENEGOTIATIONS
+        {
+            self.handshakes.push(Handshake12 {
+                client: client.random,
+                server: hello.random,
+                suite: self.suites.first().copied(),
+                master: self.session.as_ref().and_then(|session| session.master),
+                mac_last: hello.mac_last,
+            });
+        }
         self.server = Some(hello);
     }
 
@@ -164,9 +191,8 @@ impl Facts {
 
     /// The epochs that may come after one, in order.
     pub(super) fn after(&self, epoch: Epoch, client: bool) -> &'static [Epoch] {
-        use Epoch::{Application, Early, Handshake, Keyed};
+        use Epoch::{Application, Early, Handshake};
         match (self.version, epoch) {
-            (Version::Tls12, _) => &[Keyed],
             (Version::Tls13, Epoch::Plain) if client && self.early_may_come() => {
                 &[Early, Handshake, Application(0)]
             }
@@ -191,15 +217,14 @@ impl Facts {
             let session = self.session.as_ref()?;
             let secret = match epoch {
                 Epoch::Plain => return None,
-                Epoch::Keyed => {
-                    let (_, hello) = self.client.as_ref()?;
-                    let server = self.server.as_ref()?;
+                Epoch::Keyed(number) => {
+                    let shake = self.handshakes.get(number)?;
                     let randoms = Randoms {
-                        client: &hello.random,
-                        server: &server.random,
+                        client: &shake.client,
+                        server: &shake.server,
                     };
-                    let master = session.master?;
-                    let opener = Opener::tls12(*suite, &master, randoms, client, server.mac_last)?;
+                    let (suite, master) = (shake.suite?, shake.master?);
+                    let opener = Opener::tls12(suite, &master, randoms, client, shake.mac_last)?;
                     return Some((opener, None));
                 }
                 Epoch::Early => session.early?,
@@ -245,5 +270,7 @@ impl Facts {
     }
 }
 
+/// Handshakes of one connection that are followed.
+const RENEGOTIATIONS: usize = 16;
 /// Key updates that a direction is followed through without one record of the keys between.
 const UPDATES: u32 = 8;

@@ -18,15 +18,30 @@ use std::{
     mem,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
 
-/// What all connections of one part of a run hold of records that are not complete or cannot be opened yet.
+/// What all connections of one part of a run share: the bytes that they hold of records that are not complete
+/// or cannot be opened yet, and what was tried after holes.
 #[derive(Clone, Debug, Default)]
-pub struct Budget(Arc<AtomicUsize>);
+pub struct Budget(Arc<Used>);
 
-/// One direction's part of it.
+#[derive(Debug, Default)]
+struct Used {
+    held: AtomicUsize,
+    tried: AtomicU64,
+}
+
+impl Budget {
+    /// Takes note of bytes that were tried; says whether all are within `most`.
+    fn tries(&self, bytes: u64, most: u64) -> bool {
+        let before = self.0.tried.fetch_add(bytes, Ordering::Relaxed);
+        before.saturating_add(bytes) <= most
+    }
+}
+
+/// One direction's part of what is held.
 #[derive(Default)]
 struct Share {
     all: Budget,
@@ -39,9 +54,10 @@ impl Share {
         if bytes == self.own {
             return true;
         }
-        let others = self.all.0.load(Ordering::Relaxed).saturating_sub(self.own);
+        let held = &self.all.0.held;
+        let others = held.load(Ordering::Relaxed).saturating_sub(self.own);
         let all = others.saturating_add(bytes);
-        self.all.0.store(all, Ordering::Relaxed);
+        held.store(all, Ordering::Relaxed);
         self.own = bytes;
         all <= most
     }
@@ -81,14 +97,14 @@ pub(super) struct Half {
     secret: Option<(u32, Secret)>,
     /// The number of the next record.
     number: u64,
-    /// Which handshake's keys they are.
-    handshake: u32,
     /// Records since the last that opened that are not there whole.
     torn: u64,
     /// Records since the last that opened that are there and did not open.
     failed: u32,
     /// What they may have carried, as far as it is not told.
     untold: u64,
+    /// What was told of the hole at hand, before it was known how much it cost.
+    told: u64,
     messages: Messages,
     /// Records that came before it was known how to open them.
     held: VecDeque<Held>,
@@ -170,10 +186,10 @@ impl Half {
             opener: None,
             secret: None,
             number: 0,
-            handshake: 0,
             torn: 0,
             failed: 0,
             untold: 0,
+            told: 0,
             messages: Messages::default(),
             held: VecDeque::new(),
             held_bytes: 0,
@@ -267,6 +283,16 @@ impl Half {
             }
         }
         self.lose(context);
+        if self.epoch.carries() && self.told == 0 {
+            // What the other side says next may answer what is lost: this cannot wait until it is known how much
+            // it was. A short hole is most often one record; more can be told later, and less cannot.
+            let around = self.opener.as_ref().map_or(0, Opener::overhead) + HEADER;
+            self.told = match bytes {
+                0..=SHORT_HOLE => bytes.saturating_sub(around as u64).max(1),
+                _ => 1,
+            };
+            context.out.hole(self.side, self.told, at);
+        }
     }
 
     /// A record whose header is there is not there whole: it is passed over.
@@ -444,7 +470,7 @@ impl Half {
             // For middleboxes; it has no number.
             (CHANGE_CIPHER_SPEC, _) if version == Version::Tls13 => {}
             (CHANGE_CIPHER_SPEC, Epoch::Plain) if version == Version::Tls12 => {
-                self.advance(Epoch::Keyed, context.facts);
+                self.advance(Epoch::Keyed(0), context.facts);
             }
             (HANDSHAKE, Epoch::Early) if version == Version::Tls13 => {
                 // The server asked for another ClientHello.
@@ -456,7 +482,8 @@ impl Half {
                 self.handshake(record.body, at, context);
             }
             (HANDSHAKE, Epoch::Handshake | Epoch::Application(_)) => {}
-            (CHANGE_CIPHER_SPEC, Epoch::Plain) => {}
+            // What follows is encrypted in a way that is not read.
+            (CHANGE_CIPHER_SPEC, Epoch::Plain) => self.epoch = Epoch::Keyed(0),
             (ALERT, Epoch::Plain | Epoch::Early | Epoch::Handshake | Epoch::Application(_)) => {}
             _ => self.open(record, at, context),
         }
@@ -479,7 +506,7 @@ impl Half {
                 context,
             );
         } else if let Some((found, kind, length)) =
-            self.try_following(record, &mut scratch, context.facts)
+            self.try_following(record, &mut scratch, context.limits, context.facts)
         {
             let number = found.number;
             self.move_to(found, context.facts);
@@ -498,21 +525,26 @@ impl Half {
 
     /// Tries the keys that may follow on those at hand.
     fn try_following(
-        &mut self,
+        &self,
         record: Record<'_>,
         scratch: &mut Vec<u8>,
+        limits: &Limits,
         facts: &Facts,
     ) -> Option<(Found, u8, usize)> {
-        let torn = self.torn;
-        self.following(facts, |found, opener| {
-            for number in 0..=torn.min(MOST_NUMBERS) {
+        let torn = self.torn.min(MOST_NUMBERS);
+        let cost = cost(record);
+        let found = self.following(facts, |found, opener| {
+            for number in 0..=torn {
+                if !self.share.all.tries(cost, limits.all_tls_trials) {
+                    return None;
+                }
                 if let Some((kind, length)) = opener.open(number, record, scratch) {
                     return Some((Found { number, ..found }, kind, length));
                 }
             }
             None
-        })
-        .map(|((found, kind, length), opener)| {
+        });
+        found.map(|((found, kind, length), opener)| {
             let opener = Some(opener);
             (Found { opener, ..found }, kind, length)
         })
@@ -528,13 +560,20 @@ impl Half {
             return None;
         }
         let client = self.is_client(facts);
-        let update;
+        // Where records are lost, keys may have been updated more than once.
+        let further = if self.torn > 0 { 3 } else { 1 };
+        let updates;
+        let handshakes;
         let epochs = match self.epoch {
-            Epoch::Application(generation) => {
-                update = [Epoch::Application(generation.saturating_add(1))];
-                &update[..]
+            Epoch::Application(number) => {
+                updates = [1, 2, 3].map(|more| Epoch::Application(number.saturating_add(more)));
+                updates.get(..further).unwrap_or_default()
             }
-            Epoch::Keyed if self.handshake == facts.handshakes => &[],
+            Epoch::Keyed(number) => {
+                handshakes = [Epoch::Keyed(number.saturating_add(1))];
+                &handshakes[..]
+            }
+            Epoch::Plain if facts.version == Version::Tls12 => &[Epoch::Keyed(0)],
             epoch => facts.after(epoch, client),
         };
         for epoch in epochs {
@@ -569,7 +608,6 @@ impl Half {
         }
         self.opener = found.opener;
         self.number = found.number;
-        self.handshake = facts.handshakes;
         self.messages.restart();
     }
 
@@ -611,6 +649,11 @@ impl Half {
         }
         self.untold = 0;
         self.torn = 0;
+        if self.epoch.carries() && number == 0 {
+            // What did not open before was of the handshake.
+            self.unopened = 0;
+            self.first_unopened = None;
+        }
         if self.ended {
             return;
         }
@@ -630,8 +673,10 @@ impl Half {
                 self.shook += 1;
                 self.handshake(content, at, context);
             }
-            CHANGE_CIPHER_SPEC if self.epoch == Epoch::Keyed => {
-                self.advance(Epoch::Keyed, context.facts);
+            CHANGE_CIPHER_SPEC => {
+                if let Epoch::Keyed(number) = self.epoch {
+                    self.advance(Epoch::Keyed(number.saturating_add(1)), context.facts);
+                }
             }
             ALERT => self.ended = matches!(content, [_, CLOSE_NOTIFY]),
             _ => {}
@@ -731,7 +776,7 @@ impl Half {
         let facts = &mut *context.facts;
         let client = self.is_client(facts);
         match (message, self.epoch) {
-            (Message::ClientHello(body), Epoch::Plain | Epoch::Keyed) => {
+            (Message::ClientHello(body), Epoch::Plain | Epoch::Keyed(_)) => {
                 let sends = facts.client.as_ref().map(|(client, _)| *client);
                 if sends.is_none_or(|client| client == self.side)
                     && let Some(hello) = ClientHello::read(body)
@@ -740,7 +785,7 @@ impl Half {
                     facts.client_hello(self.side, hello, context.secrets);
                 }
             }
-            (Message::ServerHello(body), Epoch::Plain | Epoch::Keyed) => {
+            (Message::ServerHello(body), Epoch::Plain | Epoch::Keyed(_)) => {
                 let sends = facts.client.as_ref().map(|(client, _)| *client);
                 if sends != Some(self.side)
                     && let Some(hello) = ServerHello::read(body)
@@ -796,9 +841,10 @@ impl Half {
         let start = end.saturating_sub(buffer.len() as u64);
         let mut from = 0;
         while let Some(candidate) = buffer.get(from..).filter(|left| left.len() >= HEADER) {
-            let Some(length) =
-                header(candidate).filter(|_| self.may_begin(candidate, context.facts))
-            else {
+            let fits = |length: &usize| {
+                HEADER + *length >= LEAST && self.may_begin(candidate, context.facts)
+            };
+            let Some(length) = header(candidate).filter(fits) else {
                 from += 1;
                 continue;
             };
@@ -816,7 +862,7 @@ impl Half {
             let offset = start + from as u64;
             let mut scratch = mem::take(&mut self.scratch);
             let lost = offset.saturating_sub(self.known);
-            let found = self.try_all(record, lost, &mut scratch, context.facts);
+            let found = self.try_all(record, lost, &mut scratch, context.limits, context.facts);
             if let Some((found, kind, size)) = found {
                 let ends = offset + (HEADER + length) as u64;
                 let piece = self.pieces.iter().find(|at| at.offset >= ends);
@@ -840,7 +886,7 @@ impl Half {
             }
             self.scratch = scratch;
             if self.trials == 0 {
-                let bytes = offset.saturating_sub(self.known).max(1);
+                let bytes = offset.saturating_sub(self.known + self.told).max(1);
                 let at = self.pieces.last().copied().unwrap_or_default();
                 let detail = "no record was found again after a hole".to_owned();
                 context.out.anomaly(Kind::BadTlsRecord, at, detail);
@@ -872,54 +918,56 @@ impl Half {
         record: Record<'_>,
         lost: u64,
         scratch: &mut Vec<u8>,
+        limits: &Limits,
         facts: &Facts,
     ) -> Option<(Found, u8, usize)> {
-        let cost = (record.body.len() + 64) as u64;
+        let cost = cost(record);
         let least = lost / (HEADER + LONGEST) as u64;
         let around = self.opener.as_ref().map_or(0, Opener::overhead);
         let most = lost / SHORTEST.max((HEADER + around) as u64) + 1;
-        let mut trials = self.trials;
-        let mut attempt = |number: u64, opener: &Opener, scratch: &mut Vec<u8>| {
-            trials = trials.saturating_sub(cost);
-            opener.open(number, record, scratch)
+        let mut left = self.trials;
+        let budget = self.share.all.clone();
+        let mut attempt = |number: u64, opener: &Opener| {
+            let may = left >= cost && budget.tries(cost, limits.all_tls_trials);
+            left = if may { left - cost } else { 0 };
+            may.then(|| opener.open(number, record, scratch))
         };
+        let mut found = None;
         if let Some(opener) = &self.opener {
             for further in least..=most {
                 let number = self.number.saturating_add(further);
-                if let Some((kind, length)) = attempt(number, opener, scratch) {
-                    self.trials = trials;
-                    let found = Found {
+                let Some(opened) = attempt(number, opener) else {
+                    break;
+                };
+                if let Some((kind, length)) = opened {
+                    let here = Found {
                         epoch: self.epoch,
                         secret: None,
                         number,
                         opener: None,
                     };
-                    return Some((found, kind, length));
-                }
-                if further.saturating_mul(cost) > self.trials {
-                    self.trials = 0;
-                    return None;
-                }
-            }
-        }
-        let most = most.saturating_add(self.torn);
-        let budget = self.trials;
-        let found = self.following(facts, |found, opener| {
-            for number in 0..=most {
-                if let Some((kind, length)) = attempt(number, opener, scratch) {
-                    return Some((Found { number, ..found }, kind, length));
-                }
-                if number.saturating_mul(cost) > budget {
+                    found = Some((here, kind, length));
                     break;
                 }
             }
-            None
-        });
-        self.trials = trials;
-        found.map(|((found, kind, length), opener)| {
-            let opener = Some(opener);
-            (Found { opener, ..found }, kind, length)
-        })
+        }
+        if found.is_none() {
+            let most = most.saturating_add(self.torn);
+            let later = self.following(facts, |found, opener| {
+                for number in 0..=most {
+                    if let Some((kind, length)) = attempt(number, opener)? {
+                        return Some((Found { number, ..found }, kind, length));
+                    }
+                }
+                None
+            });
+            found = later.map(|((found, kind, length), opener)| {
+                let opener = Some(opener);
+                (Found { opener, ..found }, kind, length)
+            });
+        }
+        self.trials = left;
+        found
     }
 
     /// A record was found again behind `lost` bytes that ends at `at`.
@@ -927,6 +975,9 @@ impl Half {
         let same = found.opener.is_none();
         let records = if same {
             found.number.saturating_sub(self.number)
+        } else if matches!(found.epoch, Epoch::Keyed(_)) {
+            // The first is the end of the handshake.
+            found.number.saturating_sub(1)
         } else {
             found.number
         };
@@ -944,6 +995,7 @@ impl Half {
                 .untold
                 .saturating_add(lost.saturating_sub(records.saturating_mul(around)).max(1)),
         };
+        self.untold = self.untold.saturating_sub(mem::take(&mut self.told));
         if self.epoch.carries() {
             self.tell_untold(at, context);
         }
@@ -986,6 +1038,12 @@ impl Half {
             missing += self.reached.saturating_sub(self.known);
         }
         self.untold = 0;
+        missing = missing.saturating_sub(mem::take(&mut self.told));
+        let lost = self.place == Place::Search && context.facts.may_open();
+        if lost && self.opened == 0 {
+            self.unopened += 1;
+            self.first_unopened.get_or_insert(at);
+        }
         if missing > 0 && (self.epoch.carries() || self.unopened > 0) {
             context.out.hole(self.side, missing, at);
         }
@@ -1034,6 +1092,12 @@ struct Found {
     opener: Option<Opener>,
 }
 
+/// What it costs to try to open a record, in bytes: short ones cost more than their length.
+fn cost(record: Record<'_>) -> u64 {
+    const EACH: u64 = 256;
+    record.body.len() as u64 + EACH
+}
+
 /// The length of the record that `bytes` begin with, when they may be a record's.
 pub(super) fn header(bytes: &[u8]) -> Option<usize> {
     let [kind, major, _, high, low] = *bytes.first_chunk::<HEADER>()?;
@@ -1056,9 +1120,12 @@ const HEADER: usize = 5;
 /// The longest body of a record (RFC 5246, section 6.2.3; in TLS 1.3 they are shorter).
 const LONGEST: usize = (16 << 10) + 2048;
 /// The shortest record with its header that can be opened: a tag and a content type.
-const SHORTEST: u64 = 5 + 8 + 1;
+const SHORTEST: u64 = LEAST as u64;
+const LEAST: usize = HEADER + 8 + 1;
 
 /// Records in a row that do not open before a direction is given up. A handshake has fewer.
 const MOST_FAILED: u32 = 64;
+/// A hole no longer than a segment.
+const SHORT_HOLE: u64 = 1500;
 /// Numbers that are tried with keys that may follow, when records before are torn.
 const MOST_NUMBERS: u64 = 64;

@@ -108,7 +108,12 @@ impl Secrets {
             return Line::Bad("its first word is no label");
         }
         let Some(what) = Label::of(label) else {
-            return Line::Unused;
+            let hex = |word: &[u8]| word.iter().all(u8::is_ascii_hexdigit);
+            return if hex(name) && hex(value) {
+                Line::Unused
+            } else {
+                Line::Bad("its words are no numbers in hexadecimal")
+            };
         };
         let Some(random) = hex::<32>(name).filter(|(_, len)| *len == 32) else {
             return Line::Bad("its random is not 32 bytes in hexadecimal");
@@ -442,7 +447,10 @@ mod tests {
         );
         let (secrets, lines) = lines(&text);
         assert_eq!((lines.all, lines.secrets, lines.bad), (8, 1, 6));
-        assert_eq!(lines.first_bad, Some((3, "its first word is no label")));
+        assert_eq!(
+            lines.first_bad,
+            Some((3, "its words are no numbers in hexadecimal"))
+        );
         assert_eq!(secrets.known(&[7; 32]), 1);
     }
 

@@ -207,6 +207,7 @@ fn changed_captures_break_no_stage() {
     for (name, check) in CHECKS.iter().filter(|(name, _)| *name != "audit") {
         let seeds = match *name {
             "input" | "har" => &files,
+            "tls" => &crate::tls::records(),
             inner => &carried(inner),
         };
         bad += &failures(name, *check, seeds, cases(CASES));

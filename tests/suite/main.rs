@@ -42,6 +42,9 @@ mod har;
 // Reassembly, held against Wireshark's own.
 mod follow;
 
+// TLS: captures of openssl, talks over TLS, and keys that lack, are wrong or come late.
+mod tls;
+
 // Which part of src/ may import which.
 mod layers;
 

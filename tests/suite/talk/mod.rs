@@ -2,6 +2,7 @@
 //!
 //! `parse` reads the text into `model`; `wire` turns each line into bytes, `tcp` the bytes into
 //! packets, `impair` ill-treats those, `render_pcap` and `render_pcapng` put them into files.
+//! `tls` puts TLS between the bytes and the packets.
 //! `render_har` goes from the model straight to a HAR, as a browser would have written it.
 
 pub(crate) mod expect;
@@ -12,4 +13,5 @@ pub(crate) mod render_har;
 pub(crate) mod render_pcap;
 pub(crate) mod render_pcapng;
 pub(crate) mod tcp;
+pub(crate) mod tls;
 pub(crate) mod wire;
