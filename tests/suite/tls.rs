@@ -506,9 +506,9 @@ impl Carried {
                     } else {
                         return Err(format!("at {at} a hole is not told"));
                     };
-                    // A key update or a ticket in the hole counts, and so may padding.
+                    // Handshake messages in the hole count (tickets, renegotiation), and so may padding.
                     if skipped > slack
-                        || (!padded && slack > skipped + if at == 0 { 2000 } else { 100 })
+                        || (!padded && slack > skipped + if at == 0 { 2000 } else { 400 })
                     {
                         return Err(format!(
                             "{slack} bytes said to be missing at {at}: {skipped} are"
