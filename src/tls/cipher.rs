@@ -222,7 +222,7 @@ impl Opener {
             body = encrypted;
         }
         let (iv, encrypted) = body.split_at_checked(BLOCK)?;
-        if encrypted.is_empty() || encrypted.len() % BLOCK != 0 {
+        if encrypted.is_empty() || !encrypted.len().is_multiple_of(BLOCK) {
             return None;
         }
         if out.len() < encrypted.len() {

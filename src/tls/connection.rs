@@ -301,3 +301,56 @@ fn version_name(version: u16) -> String {
         other => format!("version {other:#06x} of TLS, which is not read"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::indexing_slicing, reason = "a test that panics has failed")]
+
+    use super::*;
+
+    fn record(kind: u8, body: &[u8]) -> Vec<u8> {
+        let [high, low] = u16::try_from(body.len()).unwrap().to_be_bytes();
+        [&[kind, 3, 3, high, low][..], body].concat()
+    }
+
+    #[test]
+    fn the_first_byte_and_version_tell_at_the_beginning() {
+        assert_eq!(begins(b"\x16\x03\x01\x02", false), Begins::Tls);
+        assert_eq!(begins(b"\x17\x03", false), Begins::Tls);
+        assert_eq!(begins(b"\x16", false), Begins::More);
+        for other in [
+            &b"GET / HTTP/1.1"[..],
+            b"PRI * HTTP/2.0",
+            b"\x16\x02",
+            b"\x15\x03",
+        ] {
+            assert_eq!(begins(other, false), Begins::Other, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn in_the_middle_whole_records_or_a_hello_tell() {
+        let one = record(APPLICATION, &[7; 30]);
+        let two = [one.clone(), record(APPLICATION, &[8; 40])].concat();
+        assert_eq!(begins(&one, true), Begins::Tls);
+        assert_eq!(begins(&two, true), Begins::Tls);
+        // The last goes on in the next segment.
+        assert_eq!(begins(&two[..50], true), Begins::Tls);
+        assert_eq!(begins(&two[..37], true), Begins::Tls);
+        // One alone that goes on proves nothing, and neither does what follows one that is no record.
+        assert_eq!(begins(&one[..20], true), Begins::Other);
+        assert_eq!(
+            begins(&[&one[..], b"data: x"].concat(), true),
+            Begins::Other
+        );
+        // A hello does, however it is cut.
+        let hello = record(HANDSHAKE, &[&[1, 0, 1, 0][..], &[0; 256]].concat());
+        for len in 0..hello.len() {
+            let want = if len < 7 { Begins::More } else { Begins::Tls };
+            assert_eq!(begins(&hello[..len], true), want, "{len}");
+        }
+        for text in [&b"data: {}\n\n"[..], b"5\r\n", b"HTTP/1.1 200 OK\r\n"] {
+            assert_eq!(begins(text, true), Begins::Other);
+        }
+    }
+}

@@ -794,14 +794,14 @@ impl Half {
                     facts.server_hello(hello, context.secrets);
                 }
             }
-            (Message::EncryptedExtensions(body), Epoch::Handshake) if !client => {
-                if facts.early == Early::Offered {
-                    facts.early = if takes_early_data(body) {
-                        Early::Accepted
-                    } else {
-                        Early::Rejected
-                    };
-                }
+            (Message::EncryptedExtensions(body), Epoch::Handshake)
+                if !client && facts.early == Early::Offered =>
+            {
+                facts.early = if takes_early_data(body) {
+                    Early::Accepted
+                } else {
+                    Early::Rejected
+                };
             }
             (Message::EndOfEarlyData, Epoch::Early) => {
                 facts.early = Early::Accepted;

@@ -374,7 +374,7 @@ fn hex<const N: usize>(text: &[u8]) -> Option<([u8; N], usize)> {
     };
     let mut out = [0; N];
     let len = text.len() / 2;
-    if text.len() % 2 != 0 || len > N {
+    if !text.len().is_multiple_of(2) || len > N {
         return None;
     }
     for (place, pair) in out.iter_mut().zip(text.chunks_exact(2)) {

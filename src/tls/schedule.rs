@@ -92,7 +92,11 @@ impl Sum {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::indexing_slicing, reason = "a test that panics has failed")]
+    #![allow(
+        clippy::indexing_slicing,
+        clippy::string_slice,
+        reason = "a test that panics has failed"
+    )]
 
     use super::*;
 
