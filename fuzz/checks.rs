@@ -40,6 +40,7 @@ pub(crate) const CHECKS: &[Check] = &[
     ("tcp", tcp),
     ("tls", tls),
     ("http", http),
+    ("h2", h2),
     ("sse", sse),
     ("message", message),
     ("audit", audit),
@@ -62,6 +63,8 @@ fn low() -> Limits {
         head: 256,
         headers: 6,
         pipelined: 2,
+        streams: 2,
+        header_table: 64,
         early_response: 256,
         json_body: 1 << 10,
         json_depth: 8,
@@ -585,7 +588,44 @@ pub(crate) fn http(bytes: &[u8]) {
     }
 }
 
+/// The same of a connection that carries HTTP/2. Records are bytes as they are, or become frames: what is in
+/// their header blocks is anything. Frames are found at any byte, so that cuts never matter.
+pub(crate) fn h2(bytes: &[u8]) {
+    let limits = limits(bytes);
+    let records: Vec<Vec<u8>> = records(bytes).into_iter().map(framed).collect();
+    let records: Vec<&[u8]> = records.iter().map(Vec::as_slice).collect();
+    let whole = play_after(PREFACE, &records, limits, usize::MAX);
+    for step in [1, 5] {
+        let cut = play_after(PREFACE, &records, limits, step);
+        assert_eq!(cut.lines(), whole.lines(), "{step} bytes at a time");
+    }
+    let most = bytes.len() / 6 + 1;
+    assert!(whole.exchanges.len() <= most, "more exchanges than frames");
+}
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+
+/// A record of a kind, flags, a stream and a payload as that frame.
+fn framed(record: &[u8]) -> Vec<u8> {
+    match record {
+        [what, kind, flags, stream, payload @ ..] if what >> 4 >= 8 => {
+            let [.., high, middle, low] = payload.len().to_be_bytes();
+            let mut frame = vec![*what, high, middle, low, kind % 12, *flags];
+            frame.extend([0, 0, 0, stream % 16]);
+            frame.extend(payload);
+            frame
+        }
+        _ => record.to_vec(),
+    }
+}
+
 fn play(records: &[&[u8]], limits: Limits, step: usize) -> Told {
+    // Until the roles are known, only where a piece begins is looked at.
+    play_after(b"GET / HTTP/1.1\r\nhost: h\r\n\r\n", records, limits, step)
+}
+
+/// What a connection tells that begins with these bytes of its client.
+fn play_after(first: &[u8], records: &[&[u8]], limits: Limits, step: usize) -> Told {
     let mut told = Told::default();
     let mut connection = http::Connection::new(limits);
     let mut offsets = [0; 2];
@@ -601,13 +641,7 @@ fn play(records: &[&[u8]], limits: Limits, step: usize) -> Told {
                 connection.data(side, piece, at, told);
             }
         };
-    // Until the roles are known, only where a piece begins is looked at.
-    give(
-        &mut connection,
-        &mut told,
-        Side::A,
-        b"GET / HTTP/1.1\r\nhost: h\r\n\r\n",
-    );
+    give(&mut connection, &mut told, Side::A, first);
     for record in records {
         let [what, rest @ ..] = record else { continue };
         let side = if what & 1 == 0 { Side::A } else { Side::B };
@@ -641,6 +675,7 @@ struct Exchange {
     holes: Vec<(Part, u64)>,
     ends: [Option<String>; 2],
     undecodable: bool,
+    cut: Option<String>,
 }
 
 impl Told {
@@ -657,11 +692,12 @@ impl Told {
                 holes,
                 ends,
                 undecodable,
+                cut,
             } = told;
             let [asked, answered] = bodies;
             let (asked, answered) = (asked.escape_ascii(), answered.escape_ascii());
             format!(
-                "{number} {request} {asked} | {response} {answered} | {holes:?} {ends:?} {undecodable}"
+                "{number} {request} {asked} | {response} {answered} | {holes:?} {ends:?} {undecodable} {cut:?}"
             )
         };
         self.exchanges.iter().map(line).collect()
@@ -734,6 +770,14 @@ impl http::Sink for Told {
         assert!(told.ends[1].is_none(), "a response ended twice");
         told.ends[1] = Some(format!("{how:?} {wire_bytes} {}", at.offset));
     }
+
+    fn stream_end(&mut self, exchange: http::ExchangeNo, how: http::StreamEnd, at: At) {
+        let told = self.exchange(exchange);
+        assert!(told.cut.is_none(), "a stream ended twice");
+        told.cut = Some(format!("{how:?} {}", at.offset));
+    }
+
+    fn goaway(&mut self, _: At) {}
 
     fn anomaly(&mut self, kind: Kind, _: At, _: String) {
         self.lost |= matches!(

@@ -85,7 +85,7 @@ kinds! {
     BadTlsRecord,
     /// More bytes of TLS that cannot be read yet than the limit.
     TlsHeldLimit,
-    /// HTTP/2, which is not read.
+    /// HTTP/2 of which no head could be read.
     OpaqueHttp2,
     /// A QUIC packet: HTTP/3 is not read.
     OpaqueQuic,
@@ -95,6 +95,14 @@ kinds! {
     BadHead,
     /// A head longer than the limit.
     HeadLimit,
+    /// Bytes that are no frame of HTTP/2, or one that breaks RFC 9113.
+    BadFrame,
+    /// A head in HTTP/2 that refers to headers not in the capture.
+    UnknownHeaders,
+    /// A header table of HTTP/2 larger than the limit.
+    HeaderTableLimit,
+    /// More open streams of an HTTP/2 connection than the limit.
+    StreamLimit,
     /// Contradicting framing: several content lengths, or one beside chunked.
     BodyFraming,
     /// A chunk header that is none.
@@ -165,6 +173,10 @@ impl Kind {
             Self::NotHttp => "not-http",
             Self::BadHead => "bad-head",
             Self::HeadLimit => "head-limit",
+            Self::BadFrame => "bad-frame",
+            Self::UnknownHeaders => "unknown-headers",
+            Self::HeaderTableLimit => "header-table-limit",
+            Self::StreamLimit => "stream-limit",
             Self::BodyFraming => "body-framing",
             Self::BadChunk => "bad-chunk",
             Self::UnpairedResponse => "unpaired-response",
@@ -224,11 +236,17 @@ impl Kind {
             Self::KeyLogLine => "a line of a secrets block that is none of a key log",
             Self::BadTlsRecord => "a TLS record that does not open, among others that do",
             Self::TlsHeldLimit => "more bytes of TLS that cannot be read yet than the limit",
-            Self::OpaqueHttp2 => "HTTP/2, which is not read",
+            Self::OpaqueHttp2 => "HTTP/2 of which no head could be read",
             Self::OpaqueQuic => "QUIC, and so HTTP/3, which is not read",
             Self::NotHttp => "bytes where an HTTP head should be",
-            Self::BadHead => "a head that breaks RFC 9112",
+            Self::BadHead => "a head that breaks RFC 9112, 9113 or 7541",
             Self::HeadLimit => "a head longer than the limit",
+            Self::BadFrame => "bytes that are no frame of HTTP/2, or one that breaks RFC 9113",
+            Self::UnknownHeaders => {
+                "a head in HTTP/2 that refers to headers which are not in the capture"
+            }
+            Self::HeaderTableLimit => "a header table of HTTP/2 larger than the limit",
+            Self::StreamLimit => "more open streams of an HTTP/2 connection than the limit",
             Self::BodyFraming => "contradicting lengths of a body",
             Self::BadChunk => "a chunk header that is none",
             Self::UnpairedResponse => "a response whose request was not seen",
@@ -324,7 +342,24 @@ impl Kind {
                 "It is skipped up to the next head: exchanges in it are not seen, and nothing is \
                  called missing there."
             }
-            Self::BadHead => "It is read as servers and clients do that are lenient.",
+            Self::BadHead => {
+                "It is read as servers and clients do that are lenient; in HTTP/2 it may be left out."
+            }
+            Self::BadFrame => {
+                "The next frame is looked for: what lies between is a hole, and later heads may refer to \
+                 headers in it."
+            }
+            Self::UnknownHeaders => {
+                "A request counts as not captured, and a response as one that may be another's: of \
+                 which session they are is not known, and nothing is called missing there."
+            }
+            Self::HeaderTableLimit => {
+                "Headers that later heads refer to may be unknown, as if they were not in the capture."
+            }
+            Self::StreamLimit => {
+                "The stream that was open longest is let go: what it says later is not read, and \
+                 nothing is called missing there."
+            }
             Self::BodyFraming => {
                 "It is read as RFC 9112 says: chunked counts before lengths. A receiver that does \
                  otherwise saw other bodies."

@@ -52,12 +52,19 @@ pub struct Limits {
     /// Bytes that are tried so for all TLS connections of each of 16 shards: 1 GiB, a second or two. Captures can
     /// be made of holes.
     pub all_tls_trials: u64,
-    /// Head of a request or response: 256 KiB; servers refuse at 8 to 64 KiB.
+    /// Head of a request or response: 256 KiB; servers refuse at 8 to 64 KiB. In HTTP/2 that of the header
+    /// block, in as many frames as it takes, and once more that of the fields it is decoded to.
     pub head: usize,
     /// Headers of one head.
     pub headers: usize,
     /// Requests waiting for their response on one connection (pipelining).
     pub pipelined: usize,
+    /// Streams of one HTTP/2 connection that are open at once: 1024. Servers allow 100 to 250; clients that
+    /// drop streams without telling leave more open. Beyond it the oldest is let go.
+    pub streams: usize,
+    /// Bytes kept of the table that header fields of one HTTP/2 direction are referred to in: 64 KiB, what
+    /// browsers allow; the default is 4 KiB. Of a larger table the older fields are unknown.
+    pub header_table: usize,
     /// Response bytes held while the request they answer is late in the capture.
     pub early_response: usize,
     /// A JSON body kept to be read: 64 MiB. Tool results with images are megabytes.
@@ -115,6 +122,8 @@ impl Default for Limits {
             head: 256 << 10,
             headers: 512,
             pipelined: 4096,
+            streams: 1024,
+            header_table: 64 << 10,
             early_response: 4 << 20,
             json_body: 64 << 20,
             json_depth: 128,

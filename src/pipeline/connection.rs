@@ -7,17 +7,31 @@ use crate::{
     http,
     model::{
         analysis::OpaqueProtocol,
-        exchange::{ConnectionId, End, EndCause, Exchange, Part, Scheme, Source},
+        exchange::{
+            ConnectionId, End, EndCause, Exchange, Part, Request, Response, Scheme, Source,
+        },
         flow::{Blank, Endpoint, Side},
+        id::SessionId,
         place::{At, Place},
         time::{Span, Timestamp},
     },
     tcp, tls,
 };
-use std::{collections::VecDeque, mem, net::SocketAddr, sync::Arc};
+use foldhash::fast::RandomState;
+use std::{
+    collections::{HashSet, VecDeque},
+    mem,
+    net::SocketAddr,
+    sync::Arc,
+};
 
 /// Data that stays unacknowledged this long, while packets still come, tells of a partition.
 const UNACKNOWLEDGED: Span = Span::from_secs(3);
+
+/// Bytes from which on a text is worth sharing.
+const LONG_TEXT: usize = 64;
+/// Long texts of one connection that are remembered: more than its header table holds.
+const LONG_TEXTS: usize = 64;
 
 /// Blanks of one connection that are kept apart.
 const BLANKS: usize = 64;
@@ -127,9 +141,10 @@ impl Tap {
                 acknowledged: 0,
                 received: 0,
                 last_acknowledged: None,
-                unacknowledged: VecDeque::new(),
                 after_fin: Vec::new(),
                 closes: Closes::default(),
+                goaway: false,
+                texts: Texts::default(),
             },
             opened: opening.first,
             syn: opening.syn,
@@ -219,7 +234,7 @@ impl Tap {
         let protocol = match self.http.protocol() {
             _ if unread => OpaqueProtocol::Tls,
             http::Protocol::Tls => OpaqueProtocol::Tls,
-            http::Protocol::Http2 => OpaqueProtocol::Http2,
+            http::Protocol::Http2 if self.http.is_unread_http2() => OpaqueProtocol::Http2,
             _ => return None,
         };
         let [a, b] = self.ends;
@@ -451,11 +466,70 @@ struct Recorder {
     /// How far the server acknowledged the client's bytes.
     received: u64,
     last_acknowledged: Option<Timestamp>,
-    /// Events that the client has not acknowledged yet.
-    unacknowledged: VecDeque<EventAt>,
     /// Events that came after the client's FIN.
     after_fin: Vec<EventAt>,
     closes: Closes,
+    /// The server said in HTTP/2 that it takes no new streams.
+    goaway: bool,
+    texts: Texts,
+}
+
+/// Long texts of a connection's heads, each kept once: in HTTP/2 a byte may stand for kilobytes that were said
+/// before.
+#[derive(Default)]
+struct Texts(HashSet<Arc<str>, RandomState>);
+
+impl Texts {
+    fn share(&mut self, text: &mut Arc<str>) {
+        if text.len() < LONG_TEXT {
+            return;
+        }
+        if let Some(known) = self.0.get(text) {
+            *text = Arc::clone(known);
+            return;
+        }
+        if self.0.len() >= LONG_TEXTS {
+            self.0.clear();
+        }
+        self.0.insert(Arc::clone(text));
+    }
+
+    fn share_id(&mut self, id: &mut SessionId) {
+        if id.len() >= LONG_TEXT {
+            let mut text = Arc::from(&**id);
+            self.share(&mut text);
+            *id = text.into();
+        }
+    }
+
+    fn share_request(&mut self, request: &mut Request) {
+        let own = [&mut request.method, &mut request.target, &mut request.host];
+        let others = [
+            &mut request.last_event_id,
+            &mut request.protocol_version,
+            &mut request.user_agent,
+        ];
+        for text in own.into_iter().chain(others.into_iter().flatten()) {
+            self.share(text);
+        }
+        if let Some(id) = &mut request.session_id {
+            self.share_id(id);
+        }
+    }
+
+    fn share_response(&mut self, response: &mut Response) {
+        let own = [&mut response.content_type, &mut response.incarnation];
+        for text in own.into_iter().flatten() {
+            self.share(text);
+        }
+        for named in &mut response.named {
+            self.share(&mut named.name);
+        }
+        response.backend = response.named.first().map(|first| Arc::clone(&first.name));
+        if let Some(id) = &mut response.session_id {
+            self.share_id(id);
+        }
+    }
 }
 
 struct Slot {
@@ -464,10 +538,48 @@ struct Slot {
     asked: Option<u64>,
     /// Its response ended as its framing says, at this place.
     ended: Option<At>,
+    /// What ended its stream of HTTP/2 otherwise.
+    cut: Option<Cut>,
+    /// Nothing more comes of it.
+    over: bool,
+    /// Its events that the client has not acknowledged yet.
+    unacknowledged: VecDeque<EventAt>,
     /// The last byte seen of it.
     last: At,
     /// Offsets just past the first bytes of its request and of its response.
     first: [Option<u64>; 2],
+}
+
+/// The end of a stream of HTTP/2 without END_STREAM.
+#[derive(Clone, Copy)]
+struct Cut {
+    how: http::StreamEnd,
+    at: At,
+    /// How far the client had acknowledged the server's bytes.
+    acknowledged: u64,
+}
+
+impl Cut {
+    /// The client took back its stream: what it had not acknowledged by then, it did not get.
+    fn withholds(&self, offset: u64) -> bool {
+        self.how == http::StreamEnd::ResetByClient && offset > self.acknowledged
+    }
+
+    const fn cause(&self) -> EndCause {
+        match self.how {
+            http::StreamEnd::ResetByClient => EndCause::StreamResetByClient,
+            http::StreamEnd::ResetByServer { .. } => EndCause::StreamResetByServer,
+            http::StreamEnd::Refused => EndCause::Goaway,
+        }
+    }
+
+    /// Whether the server says that it did nothing with the request.
+    const fn is_refusal(&self) -> bool {
+        matches!(
+            self.how,
+            http::StreamEnd::ResetByServer { refused: true } | http::StreamEnd::Refused
+        )
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -538,6 +650,35 @@ impl Closes {
     }
 }
 
+impl Slot {
+    /// Forgets the events that the client acknowledged.
+    fn settle(&mut self, acknowledged: u64) {
+        while self
+            .unacknowledged
+            .front()
+            .is_some_and(|event| event.offset <= acknowledged)
+        {
+            self.unacknowledged.pop_front();
+        }
+    }
+
+    /// The client did not get what it has not acknowledged.
+    fn withhold(&mut self) {
+        let Some(draft) = &mut self.draft else { return };
+        for event in self.unacknowledged.drain(..) {
+            if let Some(facts) = draft.exchange.events.get_mut(event.event as usize) {
+                facts.delivered = false;
+            }
+        }
+    }
+
+    /// What ended it, unless that was the end of the connection.
+    fn own_end(&self) -> Option<(EndCause, At)> {
+        let cut = self.cut.map(|cut| (cut.cause(), cut.at));
+        cut.or_else(|| self.ended.map(|at| (EndCause::StreamEnd, at)))
+    }
+}
+
 impl Recorder {
     fn note_place(&mut self, at: At) {
         let Some(place) = self.places.get_mut(self.latest) else {
@@ -577,6 +718,14 @@ impl Recorder {
         }
     }
 
+    /// The place of an exchange among those that are open.
+    fn index(&self, exchange: http::ExchangeNo) -> usize {
+        let index = exchange.0.checked_sub(self.base);
+        index
+            .and_then(|index| usize::try_from(index).ok())
+            .unwrap_or(usize::MAX)
+    }
+
     /// The slot of an exchange; those before it that are still missing are made.
     fn slot(&mut self, exchange: http::ExchangeNo, at: At) -> Option<&mut Slot> {
         let index = usize::try_from(exchange.0.checked_sub(self.base)?).ok()?;
@@ -589,6 +738,9 @@ impl Recorder {
                 draft: Some(Draft::new(at.place, Source::Packets, &self.held)),
                 asked: None,
                 ended: None,
+                cut: None,
+                over: false,
+                unacknowledged: VecDeque::new(),
                 last: at,
                 first: [None; 2],
             });
@@ -616,24 +768,18 @@ impl Recorder {
         }
         self.acknowledged = at.offset;
         self.last_acknowledged = Some(at.time);
-        while self
-            .unacknowledged
-            .front()
-            .is_some_and(|event| event.offset <= at.offset)
-        {
-            self.unacknowledged.pop_front();
-        }
         self.hand_out();
     }
 
     /// The client reset the connection: what it had not acknowledged, it did not get; nor what came
     /// after its FIN.
     fn client_reset(&mut self, first: bool) {
-        let unacknowledged = mem::take(&mut self.unacknowledged);
-        if first {
-            for event in unacknowledged {
-                self.undelivered(event);
+        for slot in &mut self.open {
+            slot.settle(self.acknowledged);
+            if first {
+                slot.withhold();
             }
+            slot.unacknowledged.clear();
         }
         for event in mem::take(&mut self.after_fin) {
             self.undelivered(event);
@@ -663,11 +809,11 @@ impl Recorder {
         else {
             return;
         };
-        let Some(draft) = self
-            .open
-            .get_mut(index)
-            .and_then(|slot| slot.draft.as_mut())
-        else {
+        let Some(slot) = self.open.get_mut(index) else {
+            return;
+        };
+        slot.settle(self.acknowledged);
+        let Some(draft) = slot.draft.as_mut() else {
             return;
         };
         let side = self.client.unwrap_or(Side::A);
@@ -689,6 +835,12 @@ impl Recorder {
                 offset: at.offset,
                 time: at.time,
             };
+            if slot.cut.is_some_and(|cut| cut.withholds(at.offset)) {
+                if let Some(facts) = draft.exchange.events.get_mut(number) {
+                    facts.delivered = false;
+                }
+                continue;
+            }
             if reset {
                 if at.offset <= self.acknowledged && !finished {
                     continue;
@@ -702,7 +854,7 @@ impl Recorder {
                 self.after_fin.push(event);
             }
             if at.offset > self.acknowledged {
-                self.unacknowledged.push_back(event);
+                slot.unacknowledged.push_back(event);
             }
         }
     }
@@ -710,23 +862,24 @@ impl Recorder {
     /// Hands out exchanges from the front that are over, and of which nothing more can turn out
     /// about who got what.
     fn hand_out(&mut self) {
-        while self.open.front().is_some_and(|slot| slot.ended.is_some()) {
+        while let Some(slot) = self.open.front_mut() {
+            let Some((cause, at)) = slot.own_end().filter(|_| slot.over) else {
+                return;
+            };
+            slot.settle(self.acknowledged);
             let number = self.base;
             let waiting = |event: &EventAt| event.exchange == number;
-            if self.unacknowledged.front().is_some_and(waiting)
-                || self.after_fin.iter().any(waiting)
-            {
+            if !slot.unacknowledged.is_empty() || self.after_fin.iter().any(waiting) {
                 return;
             }
             let Some(slot) = self.open.pop_front() else {
                 return;
             };
             self.base += 1;
-            let Some(at) = slot.ended else { return };
             let end = End {
                 time: at.time,
                 place: at.place,
-                cause: EndCause::StreamEnd,
+                cause,
                 last_acknowledged: self.last_acknowledged,
             };
             self.emit(slot, end);
@@ -747,7 +900,8 @@ impl Recorder {
         );
         let (mut exchange, anomalies) = draft.finish();
         if let Some(request) = &mut exchange.request {
-            request.received = slot.asked.is_some_and(|end| end <= self.received);
+            let refused = slot.cut.is_some_and(|cut| cut.is_refusal());
+            request.received = !refused && slot.asked.is_some_and(|end| end <= self.received);
         }
         exchange.end = end;
         exchange.connection = Some(ConnectionId::default());
@@ -759,15 +913,23 @@ impl Recorder {
     /// The connection is over: what is still open was ended by the first close, or by nothing.
     fn close(&mut self, last: At) {
         let client = self.client.unwrap_or(Side::A);
-        let first = self.closes.first(client);
-        let partition = self
-            .unacknowledged
-            .front()
-            .is_some_and(|event| last.time.since(event.time) >= UNACKNOWLEDGED);
+        let first = self.closes.first(client).map(|(cause, at)| match cause {
+            // It had said so before: what is open then was ended by that.
+            EndCause::ServerFin | EndCause::ServerRst if self.goaway => (EndCause::Goaway, at),
+            _ => (cause, at),
+        });
+        let mut partition = false;
+        for slot in &mut self.open {
+            slot.settle(self.acknowledged);
+            partition |= slot
+                .unacknowledged
+                .front()
+                .is_some_and(|event| last.time.since(event.time) >= UNACKNOWLEDGED);
+        }
         while let Some(slot) = self.open.pop_front() {
             self.base += 1;
-            let (cause, time, place) = match (slot.ended, first) {
-                (Some(at), _) => (EndCause::StreamEnd, at.time, at.place),
+            let (cause, time, place) = match (slot.own_end(), first) {
+                (Some((cause, at)), _) => (cause, at.time, at.place),
                 (None, Some((cause, at))) => (cause, at.time, at.place),
                 (None, None) if partition => (
                     EndCause::Silent,
@@ -813,6 +975,12 @@ impl http::Sink for Recorder {
             },
         };
         draft.request(&asked, (first, last), &settings);
+        if let Some(slot) = self.open.get_mut(self.index(exchange))
+            && let Some(draft) = &mut slot.draft
+            && let Some(request) = &mut draft.exchange.request
+        {
+            self.texts.share_request(request);
+        }
     }
 
     fn request_body(&mut self, exchange: http::ExchangeNo, bytes: &[u8], at: At) {
@@ -850,6 +1018,12 @@ impl http::Sink for Recorder {
                 first,
                 &settings,
             );
+        }
+        if let Some(slot) = self.open.get_mut(self.index(exchange))
+            && let Some(draft) = &mut slot.draft
+            && let Some(response) = &mut draft.exchange.response
+        {
+            self.texts.share_response(response);
         }
     }
 
@@ -898,12 +1072,33 @@ impl http::Sink for Recorder {
             return;
         };
         draft.response_end(complete, wire_bytes, &settings);
-        if complete {
-            if let Some(slot) = self.slot(exchange, at) {
+        if let Some(slot) = self.slot(exchange, at) {
+            if complete {
                 slot.ended = Some(at);
             }
-            self.hand_out();
+            slot.over |= complete || slot.cut.is_some();
         }
+        self.hand_out();
+    }
+
+    fn stream_end(&mut self, exchange: http::ExchangeNo, how: http::StreamEnd, at: At) {
+        let acknowledged = self.acknowledged;
+        let Some(slot) = self.slot(exchange, at) else {
+            return;
+        };
+        slot.settle(acknowledged);
+        if how == http::StreamEnd::ResetByClient {
+            slot.withhold();
+        }
+        slot.cut = Some(Cut {
+            how,
+            at,
+            acknowledged,
+        });
+    }
+
+    fn goaway(&mut self, _at: At) {
+        self.goaway = true;
     }
 
     fn anomaly(&mut self, kind: Kind, at: At, detail: String) {

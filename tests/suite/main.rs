@@ -39,6 +39,9 @@ mod real;
 // HARs as each producer writes them, and what happens to them on their way.
 mod har;
 
+// HTTP/2 of real software, exchange by exchange as Wireshark's own engine reads it.
+mod h2;
+
 // Reassembly, held against Wireshark's own.
 mod follow;
 

@@ -3,6 +3,7 @@
 use super::{
     model::{Close, Side, Talk},
     wire::{Flight, Sent, flights},
+    wire_h2,
 };
 
 /// A TCP segment, before it has headers.
@@ -31,7 +32,17 @@ impl Packet {
 
 /// The packets of a talk as a tap sees them, in order of time.
 pub(crate) fn packets(talk: &Talk) -> Vec<Packet> {
-    seen(sent(talk))
+    packets_of(talk, &flights(talk))
+}
+
+/// Those of the same talk in HTTP/2, or why it cannot carry it.
+pub(crate) fn packets_h2(talk: &Talk) -> Result<Vec<Packet>, &'static str> {
+    Ok(packets_of(talk, &wire_h2::flights(talk)?))
+}
+
+/// Those of flights of its connections.
+pub(crate) fn packets_of(talk: &Talk, flights: &[Flight]) -> Vec<Packet> {
+    seen(sent(talk, flights))
 }
 
 /// What a tap sees of packets.
@@ -44,9 +55,8 @@ pub(crate) fn seen(mut packets: Vec<Packet>) -> Vec<Packet> {
     packets
 }
 
-/// The packets of a talk as they were sent, those among them that the tap did not see.
-pub(crate) fn sent(talk: &Talk) -> Vec<Packet> {
-    let flights = flights(talk);
+/// The packets of flights as they were sent, those among them that the tap did not see.
+pub(crate) fn sent(talk: &Talk, flights: &[Flight]) -> Vec<Packet> {
     let mut connections: Vec<Conversation> =
         (0..talk.connections.len()).map(Conversation::new).collect();
     let mut out = Vec::new();

@@ -4,6 +4,8 @@
 use super::{
     model::{Side, Talk},
     tcp::{ACK, FIN, PSH, Packet, SYN, seen, sent},
+    wire::{self, Flight},
+    wire_h2,
 };
 use rustls::{
     ClientConfig, ClientConnection, DigitallySignedStruct, Error, KeyLog, ServerConfig,
@@ -28,12 +30,24 @@ pub(crate) const VERSIONS: [(&str, Version); 2] = [
 
 /// The packets of a talk over TLS, in order of time, and the key log.
 pub(crate) fn packets(talk: &Talk, version: Version) -> (Vec<Packet>, String) {
+    packets_of(talk, &wire::flights(talk), version)
+}
+
+/// Those of the same talk in HTTP/2, or why it cannot carry it.
+pub(crate) fn packets_h2(
+    talk: &Talk,
+    version: Version,
+) -> Result<(Vec<Packet>, String), &'static str> {
+    Ok(packets_of(talk, &wire_h2::flights(talk)?, version))
+}
+
+fn packets_of(talk: &Talk, flights: &[Flight], version: Version) -> (Vec<Packet>, String) {
     let log = Arc::new(Log::default());
     let mut connections: Vec<Wrapped> = (0..talk.connections.len())
         .map(|number| Wrapped::new(number, version, &log))
         .collect();
     let mut out = Vec::new();
-    for packet in sent(talk) {
+    for packet in sent(talk, flights) {
         connections[packet.connection].take(packet, &mut out);
     }
     let text = log.0.lock().unwrap().clone();
