@@ -13,6 +13,7 @@ use crate::{
     anomaly::Example,
     model::{
         analysis::{Analysis, ClockOffset, Finding, Input, Resume, SessionRow},
+        time::Span,
         verdict::Verdict,
     },
 };
@@ -284,8 +285,7 @@ impl Serialize for InputObject<'_> {
         let input = self.0.row;
         map.serialize_entry("copy_of", &input.copy_of)?;
         let clock = input.clock.as_ref();
-        let added = |clock: &ClockOffset| clock.added().map(|span| span.millis_f64());
-        let offset = clock.and_then(added);
+        let offset = clock.and_then(ClockOffset::added).map(Span::millis_f64);
         let (from, ahead) = match clock {
             None => (None, None),
             Some(ClockOffset::Given(_)) => (Some("given"), None),
