@@ -141,6 +141,7 @@ impl Tap {
                 initial: [None; 2],
                 acknowledged: 0,
                 received: 0,
+                early: [None; 2],
                 last_acknowledged: None,
                 after_fin: Vec::new(),
                 closes: Closes::default(),
@@ -274,7 +275,7 @@ impl Tap {
     }
 
     fn note_roles(&mut self, at: At) {
-        self.recorder.client = self.http.client();
+        self.recorder.client_is(self.http.client());
         self.recorder.note_place(at);
     }
 }
@@ -311,10 +312,9 @@ impl tcp::Sink for Tap {
     }
 
     fn acknowledged(&mut self, sender: Side, at: At) {
-        if self.http.client() == Some(sender.other()) {
-            self.recorder.acknowledge(at);
-        } else if self.http.client() == Some(sender) {
-            self.recorder.received = at.offset;
+        match self.http.client() {
+            Some(client) => self.recorder.acknowledged_of(sender, client, at),
+            None => self.recorder.acknowledged_early(sender, at),
         }
     }
 
@@ -358,6 +358,10 @@ impl tcp::Sink for Tap {
             self.recorder.client_reset(first);
             // What the server had on its way is still seen; the exchange ends when all is read.
         } else {
+            if let (None, Some(offset)) = (self.http.client(), acknowledges) {
+                self.recorder
+                    .acknowledged_early(sender.other(), At { offset, ..at });
+            }
             if let Layer::Tls(tls) = &mut self.layer {
                 let mut out = Carried {
                     http: &mut self.http,
@@ -425,7 +429,7 @@ impl tls::Sink for Carried<'_> {
     fn data(&mut self, sender: Side, bytes: &[u8], at: At) {
         self.http.data(sender, bytes, at, self.recorder);
         // Who is the client must be known to the next call.
-        self.recorder.client = self.http.client();
+        self.recorder.client_is(self.http.client());
     }
 
     fn hole(&mut self, sender: Side, bytes: u64, at: At) {
@@ -466,6 +470,9 @@ struct Recorder {
     acknowledged: u64,
     /// How far the server acknowledged the client's bytes.
     received: u64,
+    /// How far each side's bytes were acknowledged while it was not known who is the client: TLS may hold all
+    /// of them.
+    early: [Option<At>; 2],
     last_acknowledged: Option<Timestamp>,
     /// Events that came after the client's FIN.
     after_fin: Vec<EventAt>,
@@ -761,6 +768,34 @@ impl Recorder {
         let slot = self.slot(exchange, at)?;
         slot.last = at;
         Some((slot.draft.as_mut()?, settings))
+    }
+
+    fn client_is(&mut self, client: Option<Side>) {
+        let before = mem::replace(&mut self.client, client);
+        if let (None, Some(client)) = (before, client) {
+            for side in [Side::A, Side::B] {
+                let early = self.early.get_mut(side.index()).and_then(Option::take);
+                if let Some(at) = early {
+                    self.acknowledged_of(side, client, at);
+                }
+            }
+        }
+    }
+
+    /// The bytes of a side were acknowledged up to a place.
+    fn acknowledged_of(&mut self, sender: Side, client: Side, at: At) {
+        if sender == client {
+            self.received = at.offset;
+        } else {
+            self.acknowledge(at);
+        }
+    }
+
+    /// The same, when it is not known yet who is the client.
+    fn acknowledged_early(&mut self, sender: Side, at: At) {
+        if let Some(early) = self.early.get_mut(sender.index()) {
+            *early = early.filter(|known| known.offset >= at.offset).or(Some(at));
+        }
     }
 
     fn acknowledge(&mut self, at: At) {

@@ -36,8 +36,12 @@ fn exchanges_are_those_that_tshark_sees() {
         );
         return;
     }
-    for (name, port, exchanges) in [("h2c01_http2", 18272, 12), ("ts14_h2c", 4168, 9)] {
-        let path = folder().join(format!("{name}.pcap"));
+    for (name, port, exchanges) in [
+        ("h2c01_http2.pcap", 18272, 12),
+        ("ts14_h2c.pcap", 4168, 9),
+        ("ts14_h2_dsb.pcapng", 4165, 9),
+    ] {
+        let path = folder().join(name);
         let ours = ours(&path);
         assert_eq!(ours.len(), exchanges, "{name}");
         assert_eq!(ours, tsharks(&path, port), "{name}");
@@ -80,8 +84,13 @@ fn tsharks(path: &Path, port: u16) -> Vec<Said> {
         "http2.headers.path",
         "http2.headers.status",
     ];
+    // What is in TLS says itself that it is HTTP/2.
+    let cleartext = path.extension().is_some_and(|end| end == "pcap");
+    let cleartext = cleartext.then(|| format!("tcp.port=={port},http2"));
     let output = Command::new("tshark")
-        .args(["-n", "-d", &format!("tcp.port=={port},http2"), "-r"])
+        .arg("-n")
+        .args(cleartext.iter().flat_map(|rule| ["-d", rule]))
+        .arg("-r")
         .arg(path)
         .args(["-Y", "http2", "-T", "fields"])
         .args(fields.iter().flat_map(|field| ["-e", field]))

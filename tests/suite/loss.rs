@@ -45,8 +45,10 @@ use crate::{
         model::Talk,
         parse::parse,
         tcp::{packets, packets_h2},
+        tls,
     },
-    talks::{audit_any, pcap, talks},
+    talks::{pcap, talks},
+    tls::audit,
 };
 use forkscope::model::{
     analysis::{Analysis, Finding, Resume},
@@ -94,6 +96,19 @@ fn packets_missing_from_a_talk_in_http2_accuse_nobody() {
     );
 }
 
+/// The same of some of them over TLS, where a lost packet takes a record or the handshake with it, and how much of a
+/// frame is gone is told before it is known.
+#[test]
+fn packets_missing_from_a_talk_in_http2_over_tls_accuse_nobody() {
+    let (_, version) = tls::VERSIONS[1];
+    let subjects = talks().into_iter().step_by(5).filter_map(|talk| {
+        let (packets, keys) = tls::packets_h2(&talk, version).ok()?;
+        let capture = Capture::cut(&talk.name, &pcap(&talk, &packets));
+        Some((Capture { keys, ..capture }, talk))
+    });
+    hold(subjects, &[]);
+}
+
 /// The same of every capture of fixtures/real that is a classic pcap file: the others are copies of
 /// them in other formats, or far larger. Of those with more than [`SINGLES`] packets every second,
 /// third, … is left out in turn.
@@ -127,6 +142,8 @@ struct Capture {
     name: String,
     head: Vec<u8>,
     records: Vec<Vec<u8>>,
+    /// The key log of what is TLS in it.
+    keys: String,
 }
 
 impl Capture {
@@ -150,6 +167,7 @@ impl Capture {
             name: name.to_owned(),
             head: head.to_vec(),
             records,
+            keys: String::new(),
         }
     }
 
@@ -174,10 +192,10 @@ fn hold(
     let (mut bad, mut failed) = (String::new(), 0);
     let (mut audits, mut untraced, mut judged) = (0, 0, 0);
     for (capture, talk) in subjects {
-        let whole = audit_any(&talk, &capture.without(&[]));
+        let whole = audit(&talk, &capture.without(&[]), &capture.keys);
         let count = capture.records.len();
         let problems = |lost: &[usize]| {
-            let less = audit_any(&talk, &capture.without(lost));
+            let less = audit(&talk, &capture.without(lost), &capture.keys);
             if leaves_no_trace(&whole, &less) {
                 return None;
             }

@@ -7,7 +7,7 @@ use crate::{
         impair::{any, impair},
         model::Talk,
         tcp::Packet,
-        tls::{VERSIONS, packets},
+        tls::{VERSIONS, packets, packets_h2},
     },
     talks::{options, pcap, talks},
 };
@@ -19,6 +19,7 @@ use forkscope::{
     link,
     model::{
         analysis::Analysis,
+        exchange::HttpVersion,
         flow::Side,
         place::{At, InputId},
     },
@@ -73,7 +74,9 @@ fn wireshark_opens_the_same() {
     }
     let mut bad = String::new();
     let mut files: Vec<PathBuf> = capture_paths();
-    files.push(root().join("fixtures/real/ts13_tls13_dsb.pcapng"));
+    for name in ["ts13_tls13_dsb", "ts14_h2_dsb"] {
+        files.push(root().join(format!("fixtures/real/{name}.pcapng")));
+    }
     // FORKSCOPE_CAPTURES=folder compares captures with secrets of one's own as well.
     if let Some(folder) = std::env::var_os("FORKSCOPE_CAPTURES") {
         let own = fs::read_dir(folder)
@@ -198,7 +201,39 @@ fn every_talk_gives_the_same_report_over_tls() {
         ));
         for (version, number) in VERSIONS {
             let (packets, keys) = packets(&talk, number);
-            let got = audit(&talk, &pcap(&talk, &packets), &keys);
+            let capture = pcap(&talk, &packets);
+            keep(&talk, version, &capture, &keys);
+            let got = without_frames(&audit(&talk, &capture, &keys));
+            if got != want {
+                let _ = writeln!(bad, "{}, {version}:\n{got}---\n{want}", talk.name);
+            }
+        }
+    }
+    assert!(bad.is_empty(), "\n{bad}");
+}
+
+/// What is read within TLS may be HTTP/2: it is as without.
+#[test]
+fn every_talk_gives_the_same_report_over_http2_over_tls() {
+    let mut bad = String::new();
+    let mut in_http2 = 0;
+    for talk in talks() {
+        let Ok(plain) = crate::talk::tcp::packets_h2(&talk) else {
+            continue;
+        };
+        let plain = audit(&talk, &pcap(&talk, &plain), "");
+        let want = without_frames(&plain);
+        for (version, number) in VERSIONS {
+            let (packets, keys) = packets_h2(&talk, number).unwrap();
+            let capture = pcap(&talk, &packets);
+            keep(&talk, &format!("http2-{version}"), &capture, &keys);
+            let got = audit(&talk, &capture, &keys);
+            let versions = |of: &Analysis| -> Vec<HttpVersion> {
+                of.exchanges.iter().map(|one| one.version).collect()
+            };
+            let all = versions(&got);
+            assert_eq!(all, versions(&plain), "{}, {version}", talk.name);
+            in_http2 += all.iter().filter(|one| **one == HttpVersion::Http2).count();
             let got = without_frames(&got);
             if got != want {
                 let _ = writeln!(bad, "{}, {version}:\n{got}---\n{want}", talk.name);
@@ -206,6 +241,18 @@ fn every_talk_gives_the_same_report_over_tls() {
         }
     }
     assert!(bad.is_empty(), "\n{bad}");
+    assert!(in_http2 > 0, "nothing was read as HTTP/2");
+}
+
+/// FORKSCOPE_TALK_OUT=folder keeps the captures and their key logs, to be opened in Wireshark.
+fn keep(talk: &Talk, road: &str, capture: &[u8], keys: &str) {
+    if let Some(folder) = std::env::var_os("FORKSCOPE_TALK_OUT") {
+        let name = format!("{}.{}", talk.name, road.replace(' ', "-"));
+        let path = Path::new(&folder).join(name);
+        for (end, bytes) in [("pcap", capture), ("keys", keys.as_bytes())] {
+            fs::write(format!("{}.{end}", path.display()), bytes).unwrap();
+        }
+    }
 }
 
 #[test]
@@ -759,7 +806,8 @@ fn talk(name: &str) -> Talk {
     talks().into_iter().find(|talk| talk.name == name).unwrap()
 }
 
-fn audit(talk: &Talk, capture: &[u8], keys: &str) -> Analysis {
+/// An audit with a talk's options and a key log, of a capture that may be damaged.
+pub(crate) fn audit(talk: &Talk, capture: &[u8], keys: &str) -> Analysis {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("talk");
     fs::write(&path, capture).unwrap();

@@ -30,7 +30,7 @@ pub(crate) const VERSIONS: [(&str, Version); 2] = [
 
 /// The packets of a talk over TLS, in order of time, and the key log.
 pub(crate) fn packets(talk: &Talk, version: Version) -> (Vec<Packet>, String) {
-    packets_of(talk, &wire::flights(talk), version)
+    packets_of(talk, &wire::flights(talk), version, "http/1.1")
 }
 
 /// Those of the same talk in HTTP/2, or why it cannot carry it.
@@ -38,13 +38,18 @@ pub(crate) fn packets_h2(
     talk: &Talk,
     version: Version,
 ) -> Result<(Vec<Packet>, String), &'static str> {
-    Ok(packets_of(talk, &wire_h2::flights(talk)?, version))
+    Ok(packets_of(talk, &wire_h2::flights(talk)?, version, "h2"))
 }
 
-fn packets_of(talk: &Talk, flights: &[Flight], version: Version) -> (Vec<Packet>, String) {
+fn packets_of(
+    talk: &Talk,
+    flights: &[Flight],
+    version: Version,
+    protocol: &str,
+) -> (Vec<Packet>, String) {
     let log = Arc::new(Log::default());
     let mut connections: Vec<Wrapped> = (0..talk.connections.len())
-        .map(|number| Wrapped::new(number, version, &log))
+        .map(|number| Wrapped::new(number, version, protocol, &log))
         .collect();
     let mut out = Vec::new();
     for packet in sent(talk, flights) {
@@ -66,7 +71,7 @@ struct Wrapped {
 }
 
 impl Wrapped {
-    fn new(number: usize, version: Version, log: &Arc<Log>) -> Self {
+    fn new(number: usize, version: Version, protocol: &str, log: &Arc<Log>) -> Self {
         let mut provider = ring::default_provider();
         let fits: Vec<_> = provider
             .cipher_suites
@@ -82,7 +87,7 @@ impl Wrapped {
         let provider = Arc::new(provider);
         let certificate = include_bytes!("../../../fixtures/tls/certificate.der");
         let key = include_bytes!("../../../fixtures/tls/key.der");
-        let server = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        let mut server = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&[version])
             .unwrap()
             .with_no_client_auth()
@@ -97,6 +102,9 @@ impl Wrapped {
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(Anybody(provider)))
             .with_no_client_auth();
+        for protocols in [&mut client.alpn_protocols, &mut server.alpn_protocols] {
+            protocols.push(protocol.into());
+        }
         client.key_log = Arc::clone(log) as Arc<dyn KeyLog>;
         let name = ServerName::try_from("mcp.example").unwrap();
         Self {
