@@ -606,6 +606,9 @@ pub(super) struct Seen<'a> {
     pub(super) frames: &'a [u32],
 }
 
+/// What there was in each input, and all secrets that are known at the end.
+pub(super) type Walked = (Vec<(InputId, Summary)>, Arc<tls::Secrets>);
+
 /// Shows every frame in the order in which [`read`] takes them, and stops at the first error. What it was given of
 /// secrets comes back with those of the inputs.
 pub(super) fn walk<E>(
@@ -613,7 +616,7 @@ pub(super) fn walk<E>(
     limits: &Limits,
     secrets: &Arc<tls::Secrets>,
     each: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
-) -> Result<(Vec<(InputId, Summary)>, Arc<tls::Secrets>), E> {
+) -> Result<Walked, E> {
     // What is odd has been said already.
     let mut unsaid = Packets::default();
     let mut dealer = Dealer::new(*limits, 1, secrets);
