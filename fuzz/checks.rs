@@ -19,12 +19,15 @@ use forkscope::{
         time::Timestamp,
     },
     pipeline::{self, Options, Progress},
-    report, sse, tcp,
+    report, sse, tcp, tls,
 };
 use std::{
     collections::BTreeMap,
     io::{self, Read, Write},
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 /// A check, and the name of its target.
@@ -36,7 +39,9 @@ pub(crate) const CHECKS: &[Check] = &[
     ("har", har),
     ("packet", packet),
     ("tcp", tcp),
+    ("tls", tls),
     ("http", http),
+    ("h2", h2),
     ("sse", sse),
     ("message", message),
     ("audit", audit),
@@ -52,9 +57,15 @@ fn low() -> Limits {
         out_of_order: 1 << 10,
         all_out_of_order: 12 << 10,
         connections: 3,
+        tls_held: 2 << 10,
+        all_tls_held: 6 << 10,
+        tls_trial: 64 << 10,
+        all_tls_trials: 256 << 10,
         head: 256,
         headers: 6,
         pipelined: 2,
+        streams: 2,
+        header_table: 64,
         early_response: 256,
         json_body: 1 << 10,
         json_depth: 8,
@@ -468,6 +479,100 @@ impl tcp::Sink for Ends {
     }
 }
 
+/// What opens is the same however bytes are cut, lies in order within what was given, and holes have bytes. The
+/// first byte of each record says whose it is, and whether it is a hole of that length or the end.
+pub(crate) fn tls(bytes: &[u8]) {
+    let caps = limits(bytes);
+    let records = records(bytes);
+    let whole = opened(&records, caps, usize::MAX);
+    // How much is held at once depends on cuts, and with low caps what is given up for it.
+    if caps.tls_held == Limits::default().tls_held {
+        for step in [1, 7] {
+            assert_eq!(
+                opened(&records, caps, step).said,
+                whole.said,
+                "{step} at a time"
+            );
+        }
+    }
+}
+
+/// Secrets of some captures of `fixtures/tls`.
+const SECRETS: &[u8] = include_bytes!("../fixtures/tls/fuzz.keys");
+
+fn opened(records: &[&[u8]], limits: Limits, step: usize) -> Opened {
+    let mut secrets = tls::Secrets::default();
+    assert_eq!(secrets.read(SECRETS, &Limits::default()).bad, 0);
+    let budget = tls::Budget::default();
+    let mut connection = tls::Connection::new(limits, Arc::new(secrets), &budget);
+    let mut out = Opened::default();
+    let mut offsets = [0_u64; 2];
+    for record in records {
+        let [what, rest @ ..] = record else { continue };
+        let side = if what & 1 == 0 { Side::A } else { Side::B };
+        let offset = &mut offsets[side.index()];
+        let at = |offset: u64| At {
+            offset,
+            ..At::default()
+        };
+        match what >> 4 {
+            0 => connection.fin(side, at(*offset), &mut out),
+            2 if !rest.is_empty() => {
+                *offset += rest.len() as u64;
+                out.given[side.index()] = *offset;
+                connection.hole(side, rest.len() as u64, at(*offset), &mut out);
+            }
+            _ => {
+                for piece in rest.chunks(step) {
+                    *offset += piece.len() as u64;
+                    out.given[side.index()] = *offset;
+                    connection.data(side, piece, at(*offset), &mut out);
+                }
+            }
+        }
+    }
+    connection.finish(At::default(), &mut out);
+    for side in [0, 1] {
+        assert!(
+            out.said[side].len() as u64 <= offsets[side],
+            "more than was given"
+        );
+    }
+    out
+}
+
+/// What was opened of a connection.
+#[derive(Default)]
+struct Opened {
+    said: [Vec<u8>; 2],
+    last: [u64; 2],
+    given: [u64; 2],
+}
+
+impl tls::Sink for Opened {
+    fn data(&mut self, sender: Side, bytes: &[u8], at: At) {
+        let side = sender.index();
+        assert!(!bytes.is_empty(), "nothing");
+        assert!(
+            at.offset >= self.last[side],
+            "{} after {}",
+            at.offset,
+            self.last[side]
+        );
+        assert!(at.offset <= self.given[side], "beyond what was given");
+        self.last[side] = at.offset;
+        self.said[side].extend_from_slice(bytes);
+    }
+
+    fn hole(&mut self, _: Side, bytes: u64, _: At) {
+        assert!(bytes > 0, "a hole of nothing");
+    }
+
+    fn anomaly(&mut self, _: Kind, _: At, detail: String) {
+        assert!(detail.len() < 200, "{detail}");
+    }
+}
+
 /// A connection says the same when its bytes come one by one, and what it says is in order: each exchange asked
 /// once, answered once, ended once. The first byte of each record says whose bytes it is, or that some are
 /// missing, or that a side closes.
@@ -484,7 +589,44 @@ pub(crate) fn http(bytes: &[u8]) {
     }
 }
 
+/// The same of a connection that carries HTTP/2. Records are bytes as they are, or become frames: what is in
+/// their header blocks is anything. Frames are found at any byte, so that cuts never matter.
+pub(crate) fn h2(bytes: &[u8]) {
+    let limits = limits(bytes);
+    let records: Vec<Vec<u8>> = records(bytes).into_iter().map(framed).collect();
+    let records: Vec<&[u8]> = records.iter().map(Vec::as_slice).collect();
+    let whole = play_after(PREFACE, &records, limits, usize::MAX);
+    for step in [1, 5] {
+        let cut = play_after(PREFACE, &records, limits, step);
+        assert_eq!(cut.lines(), whole.lines(), "{step} bytes at a time");
+    }
+    let most = bytes.len() / 6 + 1;
+    assert!(whole.exchanges.len() <= most, "more exchanges than frames");
+}
+
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+
+/// A record of a kind, flags, a stream and a payload as that frame.
+fn framed(record: &[u8]) -> Vec<u8> {
+    match record {
+        [what, kind, flags, stream, payload @ ..] if what >> 4 >= 8 => {
+            let [.., high, middle, low] = payload.len().to_be_bytes();
+            let mut frame = vec![*what, high, middle, low, kind % 12, *flags];
+            frame.extend([0, 0, 0, stream % 16]);
+            frame.extend(payload);
+            frame
+        }
+        _ => record.to_vec(),
+    }
+}
+
 fn play(records: &[&[u8]], limits: Limits, step: usize) -> Told {
+    // Until the roles are known, only where a piece begins is looked at.
+    play_after(b"GET / HTTP/1.1\r\nhost: h\r\n\r\n", records, limits, step)
+}
+
+/// What a connection tells that begins with these bytes of its client.
+fn play_after(first: &[u8], records: &[&[u8]], limits: Limits, step: usize) -> Told {
     let mut told = Told::default();
     let mut connection = http::Connection::new(limits);
     let mut offsets = [0; 2];
@@ -500,13 +642,7 @@ fn play(records: &[&[u8]], limits: Limits, step: usize) -> Told {
                 connection.data(side, piece, at, told);
             }
         };
-    // Until the roles are known, only where a piece begins is looked at.
-    give(
-        &mut connection,
-        &mut told,
-        Side::A,
-        b"GET / HTTP/1.1\r\nhost: h\r\n\r\n",
-    );
+    give(&mut connection, &mut told, Side::A, first);
     for record in records {
         let [what, rest @ ..] = record else { continue };
         let side = if what & 1 == 0 { Side::A } else { Side::B };
@@ -540,6 +676,7 @@ struct Exchange {
     holes: Vec<(Part, u64)>,
     ends: [Option<String>; 2],
     undecodable: bool,
+    cut: Option<String>,
 }
 
 impl Told {
@@ -556,11 +693,12 @@ impl Told {
                 holes,
                 ends,
                 undecodable,
+                cut,
             } = told;
             let [asked, answered] = bodies;
             let (asked, answered) = (asked.escape_ascii(), answered.escape_ascii());
             format!(
-                "{number} {request} {asked} | {response} {answered} | {holes:?} {ends:?} {undecodable}"
+                "{number} {request} {asked} | {response} {answered} | {holes:?} {ends:?} {undecodable} {cut:?}"
             )
         };
         self.exchanges.iter().map(line).collect()
@@ -633,6 +771,14 @@ impl http::Sink for Told {
         assert!(told.ends[1].is_none(), "a response ended twice");
         told.ends[1] = Some(format!("{how:?} {wire_bytes} {}", at.offset));
     }
+
+    fn stream_end(&mut self, exchange: http::ExchangeNo, how: http::StreamEnd, at: At) {
+        let told = self.exchange(exchange);
+        assert!(told.cut.is_none(), "a stream ended twice");
+        told.cut = Some(format!("{how:?} {}", at.offset));
+    }
+
+    fn goaway(&mut self, _: At) {}
 
     fn anomaly(&mut self, kind: Kind, _: At, _: Prose) {
         self.lost |= matches!(

@@ -49,6 +49,11 @@ pub(crate) const HOSTILE: &[Hostile] = hostile! {
     endless_chunk_size "pcap" 50_000_000 400_000;
     small_chunks "pcap" 20_000_000 100_000;
     small_events "pcap" 100_000_000 200_000;
+    http2_requests_of_large_headers "pcap" 200_000 2_000;
+    http2_streams_never_answered "pcap" 300_000 4_000;
+    http2_streams_given_up "pcap" 300_000 2_000;
+    http2_headers_without_end "pcap" 10_000_000 40_000;
+    http2_no_frames_between_streams "pcap" 10_000_000 40_000;
     deep_json "pcap" 1_000_000 20_000;
     deep_json_events "pcap" 200 5;
     batch_of_many "pcap" 1_000_000 3_000;
@@ -472,6 +477,101 @@ fn small_events(out: &mut dyn Write, size: usize) -> Result<()> {
     let mut wire = Wire::new(out)?;
     let mut talk = wire.stream(0)?;
     fill(&mut wire, &mut talk, b"id\n\n", size)
+}
+
+/// A connection that carries HTTP/2, and its first request.
+fn http2(wire: &mut Wire<'_>) -> Result<Talk> {
+    let mut talk = wire.open(client(0), SERVER)?;
+    let mut hello = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    hello.extend(http2_frame(4, 0, 0, b""));
+    wire.ask(&mut talk, &hello)?;
+    wire.answer(&mut talk, &http2_frame(4, 0, 0, b""))?;
+    Ok(talk)
+}
+
+fn http2_frame(kind: u8, flags: u8, stream: usize, payload: &[u8]) -> Vec<u8> {
+    let [.., a, b, c] = (payload.len() as u64).to_be_bytes();
+    let mut frame = vec![a, b, c, kind, flags];
+    frame.extend(low(stream as u64).to_be_bytes());
+    frame.extend(payload);
+    frame
+}
+
+/// The stream of a request.
+fn http2_stream(number: usize) -> usize {
+    number * 2 + 1
+}
+
+const HTTP2_GET: &[u8] = &[0x82, 0x86, 0x84];
+const HTTP2_OK: &[u8] = &[0x88];
+
+/// Eight bytes a request stand for kilobytes.
+fn http2_requests_of_large_headers(out: &mut dyn Write, size: usize) -> Result<()> {
+    let mut wire = Wire::new(out)?;
+    let mut talk = http2(&mut wire)?;
+    // A table of 64 KiB, a path and a session.
+    let mut block = b"\x3f\xe1\xff\x03\x82\x44\x7f\x81\x3e".to_vec();
+    block.extend([b'/'; 8064]);
+    block.extend(b"\x40\x0emcp-session-id\x7f\x81\x3e");
+    block.extend([b's'; 8064]);
+    for number in 0..size {
+        let stream = http2_stream(number);
+        let block = if number == 0 {
+            &block[..]
+        } else {
+            b"\x82\xbf\xbe"
+        };
+        wire.ask(&mut talk, &http2_frame(1, 5, stream, block))?;
+        wire.answer(&mut talk, &http2_frame(1, 5, stream, HTTP2_OK))?;
+    }
+    Ok(())
+}
+
+fn http2_streams_never_answered(out: &mut dyn Write, size: usize) -> Result<()> {
+    let mut wire = Wire::new(out)?;
+    let mut talk = http2(&mut wire)?;
+    (0..size).try_for_each(|number| {
+        wire.ask(
+            &mut talk,
+            &http2_frame(1, 5, http2_stream(number), HTTP2_GET),
+        )
+    })
+}
+
+fn http2_streams_given_up(out: &mut dyn Write, size: usize) -> Result<()> {
+    let mut wire = Wire::new(out)?;
+    let mut talk = http2(&mut wire)?;
+    for number in 0..size {
+        let stream = http2_stream(number);
+        wire.ask(&mut talk, &http2_frame(1, 5, stream, HTTP2_GET))?;
+        wire.answer(&mut talk, &http2_frame(1, 4, stream, HTTP2_OK))?;
+        wire.ask(&mut talk, &http2_frame(3, 0, stream, &[0, 0, 0, 8]))?;
+    }
+    Ok(())
+}
+
+fn http2_headers_without_end(out: &mut dyn Write, size: usize) -> Result<()> {
+    let mut wire = Wire::new(out)?;
+    let mut talk = http2(&mut wire)?;
+    wire.ask(&mut talk, &http2_frame(1, 5, 1, HTTP2_GET))?;
+    wire.answer(&mut talk, &http2_frame(1, 0, 1, HTTP2_OK))?;
+    fill(&mut wire, &mut talk, &http2_frame(9, 0, 1, b""), size / 2)?;
+    let frame = http2_frame(9, 0, 1, b"\x40\x01a\x01b");
+    fill(&mut wire, &mut talk, &frame, size / 2)
+}
+
+/// What is no frame may have taken something from each of a thousand streams, again and again.
+fn http2_no_frames_between_streams(out: &mut dyn Write, size: usize) -> Result<()> {
+    let mut wire = Wire::new(out)?;
+    let mut talk = http2(&mut wire)?;
+    for number in 0..1000 {
+        let stream = http2_stream(number);
+        wire.ask(&mut talk, &http2_frame(1, 5, stream, HTTP2_GET))?;
+        wire.answer(&mut talk, &http2_frame(1, 4, stream, HTTP2_OK))?;
+    }
+    let mut frames = http2_frame(0, 0, 0, b"");
+    frames.extend(http2_frame(0, 0, 1, b"x"));
+    fill(&mut wire, &mut talk, &frames, size)
 }
 
 fn deep_json(out: &mut dyn Write, size: usize) -> Result<()> {

@@ -74,9 +74,21 @@ kinds! {
     /// More connections than the limit; the longest idle one is let go.
     ConnectionLimit,
     // What is carried
-    /// TLS without keys.
+    /// TLS without keys, or of a kind that is not read.
     OpaqueTls,
-    /// HTTP/2, which is not read.
+    /// A TLS connection that the keys given for it do not open.
+    WrongTlsKeys,
+    /// A TLS connection for which only a part of the keys is there.
+    PartialTlsKeys,
+    /// Keys that came after the packets they are for, where those cannot be read once more.
+    LateTlsKeys,
+    /// A line in a secrets block that is none of a key log.
+    KeyLogLine,
+    /// A TLS record that does not open, among others that do.
+    BadTlsRecord,
+    /// More bytes of TLS that cannot be read yet than the limit.
+    TlsHeldLimit,
+    /// HTTP/2 of which no head could be read.
     OpaqueHttp2,
     /// A QUIC packet: HTTP/3 is not read.
     OpaqueQuic,
@@ -86,6 +98,14 @@ kinds! {
     BadHead,
     /// A head longer than the limit.
     HeadLimit,
+    /// Bytes that are no frame of HTTP/2, or one that breaks RFC 9113.
+    BadFrame,
+    /// A head in HTTP/2 that refers to headers not in the capture.
+    UnknownHeaders,
+    /// A header table of HTTP/2 larger than the limit.
+    HeaderTableLimit,
+    /// More open streams of an HTTP/2 connection than the limit.
+    StreamLimit,
     /// Contradicting framing: several content lengths, or one beside chunked.
     BodyFraming,
     /// A chunk header that is none.
@@ -145,11 +165,21 @@ impl Kind {
             Self::Urgent => "urgent",
             Self::ConnectionLimit => "connection-limit",
             Self::OpaqueTls => "opaque-tls",
+            Self::WrongTlsKeys => "wrong-tls-keys",
+            Self::PartialTlsKeys => "partial-tls-keys",
+            Self::LateTlsKeys => "late-tls-keys",
+            Self::KeyLogLine => "key-log-line",
+            Self::BadTlsRecord => "bad-tls-record",
+            Self::TlsHeldLimit => "tls-held-limit",
             Self::OpaqueHttp2 => "opaque-http2",
             Self::OpaqueQuic => "opaque-quic",
             Self::NotHttp => "not-http",
             Self::BadHead => "bad-head",
             Self::HeadLimit => "head-limit",
+            Self::BadFrame => "bad-frame",
+            Self::UnknownHeaders => "unknown-headers",
+            Self::HeaderTableLimit => "header-table-limit",
+            Self::StreamLimit => "stream-limit",
             Self::BodyFraming => "body-framing",
             Self::BadChunk => "bad-chunk",
             Self::UnpairedResponse => "unpaired-response",
@@ -199,12 +229,27 @@ impl Kind {
             Self::RstOutOfWindow => "a reset outside the window; not believed",
             Self::Urgent => "a segment with urgent bytes, which are read where they stand",
             Self::ConnectionLimit => "more open connections than the limit",
-            Self::OpaqueTls => "TLS without keys",
-            Self::OpaqueHttp2 => "HTTP/2, which is not read",
+            Self::OpaqueTls => "TLS without keys, or of a kind that is not read",
+            Self::WrongTlsKeys => "a TLS connection that the keys given for it do not open",
+            Self::PartialTlsKeys => "a TLS connection for which only a part of the keys was given",
+            Self::LateTlsKeys => {
+                "a TLS connection whose keys came after its packets, from an input that can be \
+                 read only once"
+            }
+            Self::KeyLogLine => "a line of a secrets block that is none of a key log",
+            Self::BadTlsRecord => "a TLS record that does not open, among others that do",
+            Self::TlsHeldLimit => "more bytes of TLS that cannot be read yet than the limit",
+            Self::OpaqueHttp2 => "HTTP/2 of which no head could be read",
             Self::OpaqueQuic => "QUIC, and so HTTP/3, which is not read",
             Self::NotHttp => "bytes where an HTTP head should be",
-            Self::BadHead => "a head that breaks RFC 9112",
+            Self::BadHead => "a head that breaks RFC 9112, 9113 or 7541",
             Self::HeadLimit => "a head longer than the limit",
+            Self::BadFrame => "bytes that are no frame of HTTP/2, or one that breaks RFC 9113",
+            Self::UnknownHeaders => {
+                "a head in HTTP/2 that refers to headers which are not in the capture"
+            }
+            Self::HeaderTableLimit => "a header table of HTTP/2 larger than the limit",
+            Self::StreamLimit => "more open streams of an HTTP/2 connection than the limit",
             Self::BodyFraming => "contradicting lengths of a body",
             Self::BadChunk => "a chunk header that is none",
             Self::UnpairedResponse => "a response whose request was not seen",
@@ -279,15 +324,45 @@ impl Kind {
                 "The connection counts as open at the end of the capture; what it says later is \
                  of one whose start is not in the capture."
             }
-            Self::OpaqueTls | Self::OpaqueHttp2 | Self::OpaqueQuic => {
+            Self::OpaqueTls
+            | Self::WrongTlsKeys
+            | Self::LateTlsKeys
+            | Self::OpaqueHttp2
+            | Self::OpaqueQuic => {
                 "Nothing of it is judged: sessions in it are not seen. No finding does not mean \
                  that all is well there."
+            }
+            Self::PartialTlsKeys => {
+                "What cannot be read counts as not captured: nothing in it is called missing."
+            }
+            Self::KeyLogLine => {
+                "The line is left out. When it was a key, a connection may not be read for it."
+            }
+            Self::BadTlsRecord | Self::TlsHeldLimit => {
+                "What it carried is a hole: nothing in it is called missing."
             }
             Self::NotHttp | Self::HeadLimit => {
                 "It is skipped up to the next head: exchanges in it are not seen, and nothing is \
                  called missing there."
             }
-            Self::BadHead => "It is read as servers and clients do that are lenient.",
+            Self::BadHead => {
+                "It is read as servers and clients do that are lenient; in HTTP/2 it may be left out."
+            }
+            Self::BadFrame => {
+                "The next frame is looked for: what lies between is a hole, and later heads may refer to \
+                 headers in it."
+            }
+            Self::UnknownHeaders => {
+                "A request counts as not captured, and a response as one that may be another's: of \
+                 which session they are is not known, and nothing is called missing there."
+            }
+            Self::HeaderTableLimit => {
+                "Headers that later heads refer to may be unknown, as if they were not in the capture."
+            }
+            Self::StreamLimit => {
+                "The stream that was open longest is let go: what it says later is not read, and \
+                 nothing is called missing there."
+            }
             Self::BodyFraming => {
                 "It is read as RFC 9112 says: chunked counts before lengths. A receiver that does \
                  otherwise saw other bodies."

@@ -38,12 +38,33 @@ pub struct Limits {
     /// Connections held at once by each of 16 shards: 16 Ki, a quarter of a million in all, of up to 3 KiB
     /// each beside what they hold of bodies. Those without any payload give way first.
     pub connections: usize,
-    /// Head of a request or response: 256 KiB; servers refuse at 8 to 64 KiB.
+    /// Sessions of TLS whose secrets are kept: a million, of some 500 bytes each. What a proxy logs in days.
+    pub tls_sessions: usize,
+    /// Bytes of a TLS connection that are held until the ServerHello says how to read them, or the server
+    /// whether it takes early data: 1 MiB. Servers take 16 KiB of early data.
+    pub tls_held: usize,
+    /// Bytes of records that are not complete, or held, for all TLS connections of each of 16 shards: 32 MiB,
+    /// two thousand records of full length.
+    pub all_tls_held: usize,
+    /// Bytes that are tried to find the next TLS record and its number after a hole: 64 MiB, a tenth of a
+    /// second. A hole of 100 KB has some hundred records, and is tried with some megabytes.
+    pub tls_trial: u64,
+    /// Bytes that are tried so for all TLS connections of each of 16 shards: 1 GiB, a second or two. Captures can
+    /// be made of holes.
+    pub all_tls_trials: u64,
+    /// Head of a request or response: 256 KiB; servers refuse at 8 to 64 KiB. In HTTP/2 that of the header
+    /// block, in as many frames as it takes, and once more that of the fields it is decoded to.
     pub head: usize,
     /// Headers of one head.
     pub headers: usize,
     /// Requests waiting for their response on one connection (pipelining).
     pub pipelined: usize,
+    /// Streams of one HTTP/2 connection that are open at once: 1024. Servers allow 100 to 250; clients that
+    /// drop streams without telling leave more open. Beyond it the oldest is let go.
+    pub streams: usize,
+    /// Bytes kept of the table that header fields of one HTTP/2 direction are referred to in: 64 KiB, what
+    /// browsers allow; the default is 4 KiB. Of a larger table the older fields are unknown.
+    pub header_table: usize,
     /// Response bytes held while the request they answer is late in the capture.
     pub early_response: usize,
     /// A JSON body kept to be read: 64 MiB. Tool results with images are megabytes.
@@ -99,9 +120,16 @@ impl Default for Limits {
             reorder_time: Span::from_secs(3),
             idle: Span::from_secs(4 * 3600),
             connections: 1 << 14,
+            tls_sessions: 1 << 20,
+            tls_held: 1 << 20,
+            all_tls_held: 32 << 20,
+            tls_trial: 64 << 20,
+            all_tls_trials: 1 << 30,
             head: 256 << 10,
             headers: 512,
             pipelined: 4096,
+            streams: 1024,
+            header_table: 64 << 10,
             early_response: 4 << 20,
             json_body: 64 << 20,
             json_depth: 128,

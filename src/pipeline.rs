@@ -7,6 +7,7 @@ mod evidence;
 mod har;
 mod naming;
 mod packets;
+mod secrets;
 
 use crate::{
     anomaly::{Anomalies, Kind},
@@ -29,6 +30,7 @@ use har::Har;
 use rayon::prelude::*;
 use std::{
     collections::BTreeMap,
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -58,6 +60,8 @@ pub struct Options {
     pub redact: Option<Key>,
     /// Threads; 0 for one a core. No more than 256 are started.
     pub jobs: usize,
+    /// Files with TLS secrets, as `SSLKEYLOGFILE` makes them.
+    pub key_logs: Vec<PathBuf>,
     /// Caps.
     pub limits: Limits,
 }
@@ -75,6 +79,7 @@ impl Default for Options {
             window: Span::from_secs(2),
             redact: None,
             jobs: 0,
+            key_logs: Vec::new(),
             limits: Limits::default(),
         }
     }
@@ -123,6 +128,7 @@ pub fn run(options: &Options, progress: &Progress) -> Result<Analysis, Error> {
 ///
 /// When an option names an input that is none.
 fn gather(options: &Options, progress: &Progress) -> Result<Harvest, Error> {
+    let (secrets, key_logs) = secrets::read_key_logs(&options.key_logs, &options.limits)?;
     let settings = Arc::new(Settings {
         limits: options.limits,
         session_header: options.session_header.clone(),
@@ -130,7 +136,10 @@ fn gather(options: &Options, progress: &Progress) -> Result<Harvest, Error> {
         backend_headers: options.backend_headers.clone(),
         all_sse: options.all_sse,
     });
-    let mut harvest = Harvest::default();
+    let mut harvest = Harvest {
+        key_logs,
+        ..Harvest::default()
+    };
     let Found {
         mut sources,
         errors: mut missing,
@@ -169,8 +178,7 @@ fn gather(options: &Options, progress: &Progress) -> Result<Harvest, Error> {
         }
     }
     if !packet_inputs.is_empty() {
-        let timeline = packets::timeline(packet_inputs, &options.limits, &progress.done);
-        let read = packets::read(timeline, &settings);
+        let read = secrets::read_packets(packet_inputs, &settings, secrets, progress);
         for (input, summary) in read.summaries {
             describe_packets(harvest.inputs.get_mut(input.0 as usize), summary);
         }

@@ -143,11 +143,12 @@ impl<'a> Bill<'_, 'a> {
                 EndCause::ServerFin
                 | EndCause::ServerRst
                 | EndCause::StreamEnd
+                | EndCause::StreamResetByServer
                 | EndCause::Goaway
                 | EndCause::Silent => Some(exchange.end.time),
                 EndCause::ClientFin
                 | EndCause::ClientRst
-                | EndCause::StreamReset
+                | EndCause::StreamResetByClient
                 | EndCause::Unknown => {
                     let back = last_attempt.is_some_and(|at| at > exchange.time());
                     // Where the server was still answering, the client's end was no word of its

@@ -907,6 +907,9 @@ fn cuts(session: &Session, exchanges: &[Exchange]) -> Vec<Timestamp> {
                     | EndCause::ServerRst
                     | EndCause::ClientFin
                     | EndCause::ClientRst
+                    | EndCause::StreamResetByClient
+                    | EndCause::StreamResetByServer
+                    | EndCause::Goaway
                     | EndCause::Silent
             );
             (cut && stream.completed.is_none()).then_some(exchange.end.time)

@@ -7,7 +7,7 @@ use forkscope::{
     error::nearest,
     limits::Limits,
     model::{
-        analysis::{Analysis, Input},
+        analysis::{Analysis, Input, KeyLog},
         time::Span,
     },
     pipeline::{self, Options},
@@ -30,6 +30,11 @@ pub(crate) struct Reading {
     /// order, and a connection or a session may span files.
     #[arg(required = true, value_name = "INPUT", value_hint = ValueHint::AnyPath)]
     inputs: Vec<String>,
+    /// TLS secrets in a file as SSLKEYLOGFILE makes them (NSS key log format); repeatable
+    ///
+    /// Secrets inside pcapng captures are used by themselves. All are used for all inputs.
+    #[arg(long, value_name = "FILE")]
+    keylog: Vec<PathBuf>,
     /// Only exchanges with these servers; repeatable
     #[arg(long, value_name = "HOST[:PORT]", value_parser = values::server)]
     server: Vec<(String, Option<u16>)>,
@@ -95,6 +100,7 @@ impl Reading {
                 .clone()
                 .unwrap_or(defaults.session_header),
             servers: self.server.clone(),
+            key_logs: self.keylog.clone(),
             clock_offsets: self.clock_offset.clone(),
             all_sse: self.all_sse,
             jobs: self.jobs,
@@ -140,6 +146,9 @@ impl Reading {
         let analysis =
             progress::beside(&progress, self.quiet, || pipeline::run(options, &progress))
                 .context("nothing was read")?;
+        for line in analysis.key_logs.iter().flat_map(key_log_troubles) {
+            complain(&line);
+        }
         for input in &analysis.inputs {
             for mut line in troubles(input) {
                 if self.redact.is_none()
@@ -219,6 +228,27 @@ fn meant(name: &str) -> Option<String> {
 /// Files of a folder that are looked at for a suggestion: a folder of rotated captures has thousands.
 const LOOKED_AT: usize = 10_000;
 
+/// What is wrong with a key log, a line each that names it; what its lines say is not shown.
+fn key_log_troubles(log: &KeyLog) -> impl Iterator<Item = String> {
+    let mut name = String::new();
+    escape_name_to(&log.name, &mut name);
+    let bad = log.first_bad.as_ref().map(|(line, why)| {
+        let others = match log.bad_lines {
+            0 | 1 => String::new(),
+            lines => format!(", and {} more such lines", lines - 1),
+        };
+        format!("{name}: line {line} is none of a key log: {why}{others}")
+    });
+    let beyond = (log.beyond > 0).then(|| {
+        format!(
+            "{name}: {} secrets left out: there are more than the limit",
+            log.beyond
+        )
+    });
+    let empty = (log.secrets == 0).then(|| format!("{name}: there are no TLS secrets in it"));
+    [bad, beyond, empty].into_iter().flatten()
+}
+
 /// Caps for a ceiling of `memory` bytes: shares of it, and never more than the defaults.
 fn limits(memory: u64) -> Limits {
     let share = |part: u64, most: usize| {
@@ -235,6 +265,7 @@ fn limits(memory: u64) -> Limits {
         event: share(8, defaults.event),
         har_entry: share(2, defaults.har_entry),
         block: share(2, defaults.block),
+        all_tls_held: share(64, defaults.all_tls_held),
         ..defaults
     }
 }

@@ -98,7 +98,7 @@ fn report(out: &mut Findings<'_>, site: &Site, gap: Span, retry: u32, cause: End
             | EndCause::ServerFin
             | EndCause::ServerRst
             | EndCause::Goaway
-            | EndCause::StreamReset
+            | EndCause::StreamResetByServer
             | EndCause::Unknown
     );
     // Who comes back before the old stream ends did not wait, but was not sent away either.

@@ -67,7 +67,10 @@ impl Declared {
         for (name, value) in headers {
             if name.eq_ignore_ascii_case("content-length") {
                 declared.content_length(value);
-            } else if name.eq_ignore_ascii_case("transfer-encoding") {
+            } else if name.eq_ignore_ascii_case("transfer-encoding")
+                // RFC 9113, section 8.2.2: there it means nothing.
+                && version != HttpVersion::Http2
+            {
                 transfer.extend(list(value));
             } else if name.eq_ignore_ascii_case("content-encoding") {
                 for coding in list(value) {

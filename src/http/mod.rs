@@ -1,5 +1,6 @@
-//! HTTP/1.1 as a bystander reads it: the two ordered byte streams of a TCP connection, with holes
-//! and closes, become requests, responses and decoded body pieces (RFC 9110, RFC 9112).
+//! HTTP/1.1 and HTTP/2 as a bystander reads them: the two ordered byte streams of a TCP connection,
+//! with holes and closes, become requests, responses and decoded body pieces (RFC 9110, RFC 9112; `h2` for
+//! RFC 9113).
 //!
 //! Nothing is rejected. What breaks the rules is an [anomaly](crate::anomaly) and reading goes on;
 //! what cannot be read is skipped to the next place where a message begins. Body bytes pass
@@ -14,6 +15,7 @@
 mod chunked;
 mod coding;
 mod framing;
+mod h2;
 mod head;
 mod pairing;
 mod reader;
@@ -38,7 +40,7 @@ use pairing::{Answers, Method, Pairing, Pending};
 use reader::{Head, HeadBytes, Hole, Input, Reader, Role, Step};
 use std::collections::VecDeque;
 
-/// One TCP connection that may carry HTTP/1.
+/// One TCP connection that may carry HTTP.
 ///
 /// Which side is the client is learnt from what is said. As long as nothing is recognised, each
 /// call's slice is looked at only where it begins, so that a connection captured from the middle
@@ -69,6 +71,8 @@ pub struct Connection {
     over: bool,
     /// The first reset.
     reset: Option<At>,
+    /// Reads all that comes, when it is HTTP/2.
+    h2: Option<Box<h2::Connection>>,
 }
 
 /// What a connection carries.
@@ -81,14 +85,15 @@ pub enum Protocol {
     Http,
     /// TLS.
     Tls,
-    /// HTTP/2 without TLS.
+    /// HTTP/2.
     Http2,
-    /// Something else, or the middle of something; it becomes `Http` when a message begins.
+    /// Something else, or the middle of something; it becomes `Http` when a message begins, and `Http2` when
+    /// frames do.
     Other,
 }
 
 /// Numbers exchanges of one connection from 0, in order of requests. A response without request
-/// has a number of its own.
+/// has a number of its own; in HTTP/2 its request may still come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ExchangeNo(pub u32);
 
@@ -106,7 +111,21 @@ pub enum BodyEnd {
     Lost,
 }
 
-/// What a connection's reader tells. All positions are of the wire: [`At::offset`] lies just past
+/// How a stream of HTTP/2 ended without END_STREAM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamEnd {
+    /// The client's RST_STREAM: what comes on it afterwards is still told.
+    ResetByClient,
+    /// The server's RST_STREAM. `refused`: it did nothing with the request.
+    ResetByServer {
+        /// The code is REFUSED_STREAM.
+        refused: bool,
+    },
+    /// The server's GOAWAY says that it did, and will do, nothing with the request.
+    Refused,
+}
+
+/// What a connection's reader tells. Exchanges of HTTP/2 are told interleaved. All positions are of the wire: [`At::offset`] lies just past
 /// the byte meant, in the stream of its direction.
 pub trait Sink {
     /// A request's head, from its first to its last byte.
@@ -134,6 +153,11 @@ pub trait Sink {
     /// before content decoding. Of a [`BodyEnd::Cut`] after a reset, `at` is the reset, also when
     /// bytes came after it.
     fn response_end(&mut self, exchange: ExchangeNo, how: BodyEnd, wire_bytes: u64, at: At);
+    /// A stream of HTTP/2 is over, by other means than END_STREAM. Told once for an exchange; a
+    /// [`response_end`](Self::response_end) may come before or after it.
+    fn stream_end(&mut self, exchange: ExchangeNo, how: StreamEnd, at: At);
+    /// The server takes no new streams; it goes on with those it has.
+    fn goaway(&mut self, at: At);
     /// Something odd; reading goes on.
     fn anomaly(&mut self, kind: Kind, at: At, detail: Prose);
 }
@@ -159,6 +183,7 @@ impl Connection {
             certain: false,
             over: false,
             reset: None,
+            h2: None,
         }
     }
 
@@ -172,6 +197,12 @@ impl Connection {
     #[must_use]
     pub const fn client(&self) -> Option<Side> {
         self.client
+    }
+
+    /// Whether it carries requests or responses of HTTP/2 and none of their heads could be read.
+    #[must_use]
+    pub fn is_unread_http2(&self) -> bool {
+        self.h2.as_ref().is_some_and(|h2| h2.is_unread())
     }
 
     /// Says, before the first byte, that what `sender` sent first is not in the capture.
@@ -191,6 +222,9 @@ impl Connection {
         if self.over || bytes.is_empty() {
             return;
         }
+        if let (Some(h2), Some(client)) = (&mut self.h2, self.client) {
+            return h2.data(role(sender, client), bytes, at, out);
+        }
         match self.client {
             None => self.open(sender, bytes, at, out),
             Some(client) if sender == client => self.request_bytes(bytes, at, out),
@@ -202,6 +236,9 @@ impl Connection {
     pub fn hole(&mut self, sender: Side, bytes: u64, at: At, out: &mut impl Sink) {
         if self.over || bytes == 0 {
             return;
+        }
+        if let (Some(h2), Some(client)) = (&mut self.h2, self.client) {
+            return h2.hole(role(sender, client), bytes, at, out);
         }
         match self.client {
             None => {
@@ -234,6 +271,12 @@ impl Connection {
 
     /// Nothing more comes.
     pub fn finish(&mut self, at: At, out: &mut impl Sink) {
+        if let Some(h2) = &mut self.h2
+            && !self.over
+        {
+            h2.finish(at, out);
+            return self.stop();
+        }
         if self.client.is_some() && !self.over {
             self.end_requests(at, out);
             self.end_responses(false, at, out);
@@ -253,6 +296,9 @@ impl Connection {
     fn close(&mut self, sender: Side, fin: bool, at: At, out: &mut impl Sink) {
         if self.over {
             return;
+        }
+        if let (Some(h2), Some(client)) = (&mut self.h2, self.client) {
+            return h2.close(role(sender, client), !fin, at, out);
         }
         match self.client {
             None => self.opening(sender).closed = true,
@@ -293,33 +339,26 @@ impl Connection {
             begins = Begins::Other;
         }
         match begins {
-            Begins::Request | Begins::Response | Begins::More => {
+            Begins::Request | Begins::Response | Begins::Http2(_) | Begins::More => {
                 if opening.bytes.is_empty() {
                     opening.bytes.extend_from_slice(bytes);
                 }
                 opening.pieces.push((opening.bytes.len(), at));
-                if begins != Begins::More {
-                    let client = match begins {
-                        Begins::Request => sender,
-                        _ => sender.other(),
-                    };
-                    self.assign(client, sender, out);
+                match begins {
+                    Begins::Request => self.assign(sender, sender, out),
+                    Begins::Response => self.assign(sender.other(), sender, out),
+                    Begins::Http2(by_client) => {
+                        self.protocol = Protocol::Http2;
+                        let client = if by_client { sender } else { sender.other() };
+                        self.assign(client, sender, out);
+                    }
+                    _ => {}
                 }
             }
             Begins::Tls => {
                 self.protocol = Protocol::Tls;
                 self.stop();
                 out.anomaly(Kind::OpaqueTls, at, "a TLS record comes first".into());
-            }
-            Begins::Http2 => {
-                self.protocol = Protocol::Http2;
-                self.client = Some(sender);
-                self.stop();
-                out.anomaly(
-                    Kind::OpaqueHttp2,
-                    at,
-                    "the HTTP/2 preface comes first".into(),
-                );
             }
             Begins::Other => {
                 opening.clear();
@@ -336,7 +375,10 @@ impl Connection {
     /// The roles are known, by what `decider` said.
     fn assign(&mut self, client: Side, decider: Side, out: &mut impl Sink) {
         self.client = Some(client);
-        self.protocol = Protocol::Http;
+        let is_http2 = self.protocol == Protocol::Http2;
+        if !is_http2 {
+            self.protocol = Protocol::Http;
+        }
         let first = std::mem::take(self.opening(decider));
         let second = std::mem::take(self.opening(decider.other()));
         let (of_client, of_server) = if client == decider {
@@ -344,12 +386,19 @@ impl Connection {
         } else {
             (&second, &first)
         };
-        if of_client.missed {
+        if is_http2 {
+            // Where the preface is there, the client's beginning is, whatever was said of it; and what the
+            // server said before was no head.
+            let of_client = of_client.missed && !of_client.bytes.starts_with(h2::PREFACE);
+            let of_server = of_server.missed && (of_client || of_server.missing > 0);
+            let h2 = h2::Connection::new(self.limits, self.next, [of_client, of_server]);
+            self.h2 = Some(Box::new(h2));
+        } else if of_client.missed {
             self.requests.hunt();
             self.pairing
                 .request_gap(of_client.missing, At::default(), true);
         }
-        if of_server.missed {
+        if of_server.missed && !is_http2 {
             self.responses.hunt();
             self.pairing.doubt_responses();
         }
@@ -619,6 +668,10 @@ impl Connection {
                 Step::Found(pieces) => {
                     let mut pieces = pieces.into_iter();
                     for (bytes, at) in pieces.by_ref() {
+                        if let Some(h2) = &mut self.h2 {
+                            h2.data(Role::Responses, &bytes, at, out);
+                            continue;
+                        }
                         let left = self.read_responses(&bytes, at, false, out);
                         if self.waiting.is_some() {
                             let from = bytes.len().saturating_sub(left);
@@ -632,6 +685,11 @@ impl Connection {
             }
             if self.waiting.is_some() {
                 return input.left();
+            }
+            if let Some(h2) = &mut self.h2 {
+                let rest = input.take(input.left());
+                h2.data(Role::Responses, rest, at, out);
+                return 0;
             }
             if self.over || self.client.is_none() {
                 return 0;
@@ -664,6 +722,9 @@ impl Connection {
                 return Read::Refused;
             }
             self.certain = true;
+            if parsed.status == 101 && upgrades_to_http2(parsed) && self.pairing.may_wait() {
+                return Read::Wait;
+            }
             if (100..200).contains(&parsed.status) {
                 self.end_response(BodyEnd::Lost, first, out);
                 if let Some(odd) = odd {
@@ -672,12 +733,11 @@ impl Connection {
                 if parsed.status != 101 {
                     return Read::Body(Framing::Empty);
                 }
-                if upgrades_to_http2(parsed) {
-                    self.protocol = Protocol::Http2;
-                    let detail = "an upgrade to h2c".into();
-                    out.anomaly(Kind::OpaqueHttp2, last, detail);
-                }
-                return Read::Switch;
+                return if upgrades_to_http2(parsed) {
+                    Read::Upgrade
+                } else {
+                    Read::Switch
+                };
             }
             let (no, method, gap) = match self.pairing.answers(first.time) {
                 Answers::Wait => return Read::Wait,
@@ -731,6 +791,7 @@ impl Connection {
                 self.end_request(false, last, out);
                 self.stop();
             }
+            Ok(Read::Upgrade) => self.upgrade(last, out),
             Ok(Read::Refused) => self.responses.refuse(),
             Err(error) => {
                 self.responses.refuse();
@@ -741,6 +802,18 @@ impl Connection {
             }
         }
         false
+    }
+
+    /// Goes on with HTTP/2 (RFC 7540, section 3.2): the response comes on a stream of it.
+    fn upgrade(&mut self, at: At, out: &mut impl Sink) {
+        self.end_request(false, at, out);
+        let mut h2 = h2::Connection::new(self.limits, self.next, [false, false]);
+        h2.upgrade(self.pairing.upgraded(), at);
+        self.protocol = Protocol::Http2;
+        self.h2 = Some(Box::new(h2));
+        self.requests.stop();
+        self.responses.stop();
+        self.pairing = Pairing::default();
     }
 
     fn response_data(&mut self, data: &[u8], at: At, out: &mut impl Sink) {
@@ -867,6 +940,17 @@ impl Connection {
             && let Some(held) = self.held.pop_front()
         {
             self.held_bytes = self.held_bytes.saturating_sub(held.cost());
+            if let Some(h2) = &mut self.h2 {
+                match held {
+                    Held::Data { bytes, from, at } => {
+                        let bytes = bytes.get(from..).unwrap_or_default();
+                        h2.data(Role::Responses, bytes, at, out);
+                    }
+                    Held::Hole { bytes, at } => h2.hole(Role::Responses, bytes, at, out),
+                    Held::Close { fin, at } => h2.close(Role::Responses, !fin, at, out),
+                }
+                continue;
+            }
             match held {
                 Held::Data { bytes, from, at } => self.replay(bytes, from, at, out),
                 Held::Hole { bytes, at } => self.response_hole(bytes, at, out),
@@ -947,6 +1031,9 @@ impl Connection {
         self.waiting = None;
         self.held = VecDeque::new();
         self.held_bytes = 0;
+        if let Some(h2) = &mut self.h2 {
+            h2.stop();
+        }
     }
 }
 
@@ -1041,6 +1128,8 @@ enum Read {
     Body(Framing),
     /// The connection carries something else from here on.
     Switch,
+    /// It carries HTTP/2 from here on.
+    Upgrade,
     Wait,
     Refused,
 }
@@ -1052,7 +1141,8 @@ enum Begins {
     Request,
     Response,
     Tls,
-    Http2,
+    /// HTTP/2; whether the client said it.
+    Http2(bool),
     /// Unknown: HTTP may come later.
     Other,
     /// A protocol that never becomes HTTP.
@@ -1062,9 +1152,12 @@ enum Begins {
 /// Recognises the first bytes of a side; `missed`: they may come from the middle of something.
 fn begins(bytes: &[u8], missed: bool) -> Begins {
     let mut bytes = bytes;
+    if bytes.starts_with(h2::PREFACE) {
+        return Begins::Http2(true);
+    }
     if !missed {
-        let sure = [
-            (HTTP2_PREFACE, Begins::Http2),
+        let sure: [(&[u8], Begins); 4] = [
+            (HTTP2_PREFACE, Begins::Http2(true)),
             (b"SSH-", Begins::Foreign),
             (b"\x16\x03", Begins::Tls),
             // Application data, when the handshake is not in the capture.
@@ -1078,8 +1171,22 @@ fn begins(bytes: &[u8], missed: bool) -> Begins {
                 return Begins::More;
             }
         }
+        // A server may say its settings before the client's preface is captured.
+        match h2::are_settings(bytes) {
+            Some(true) => return Begins::Http2(false),
+            None => return Begins::More,
+            Some(false) => {}
+        }
         while let [b'\r' | b'\n', rest @ ..] = bytes {
             bytes = rest;
+        }
+    }
+    if missed {
+        match h2::guess(bytes) {
+            h2::Guess::Client => return Begins::Http2(true),
+            h2::Guess::Server => return Begins::Http2(false),
+            h2::Guess::Frames if !bytes.is_empty() => return Begins::More,
+            _ => {}
         }
     }
     match (guess_request(bytes, missed), guess_response(bytes, missed)) {
@@ -1087,6 +1194,15 @@ fn begins(bytes: &[u8], missed: bool) -> Begins {
         (_, Guess::Yes) => Begins::Response,
         (Guess::More, _) | (_, Guess::More) => Begins::More,
         (Guess::No, Guess::No) => Begins::Other,
+    }
+}
+
+/// What `sender` says on a connection of this client.
+fn role(sender: Side, client: Side) -> Role {
+    if sender == client {
+        Role::Requests
+    } else {
+        Role::Responses
     }
 }
 

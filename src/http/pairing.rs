@@ -153,6 +153,20 @@ impl Pairing {
         }
     }
 
+    /// Whether the request of the response that is there may still come.
+    pub(super) fn may_wait(&self) -> bool {
+        self.queue.is_empty() && !self.closed && self.broken.is_none()
+    }
+
+    /// The request that asked to go on with another protocol: the last one, as nothing may follow it. `None`
+    /// when requests may be missing.
+    pub(super) fn upgraded(&mut self) -> Option<ExchangeNo> {
+        match self.queue.back() {
+            Some(Entry::Request(request)) if self.broken.is_none() => Some(request.no),
+            _ => None,
+        }
+    }
+
     /// No further request comes.
     pub(super) fn close(&mut self) {
         self.closed = true;

@@ -543,7 +543,11 @@ impl<'a> Input<'a> {
         }
     }
 
-    fn take(&mut self, length: usize) -> &'a [u8] {
+    pub(super) fn byte(&mut self) -> Option<u8> {
+        self.take(1).first().copied()
+    }
+
+    pub(super) fn take(&mut self, length: usize) -> &'a [u8] {
         let (taken, rest) = self
             .rest
             .split_at_checked(length)

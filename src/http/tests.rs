@@ -13,8 +13,8 @@ use std::io::Write;
 
 /// What was told, one line for each call; pieces of one body are joined.
 #[derive(Debug, Default)]
-struct Log {
-    lines: Vec<String>,
+pub(super) struct Log {
+    pub(super) lines: Vec<String>,
     /// Ends of body pieces: text so far, time, offset.
     pieces: Vec<(String, i64, u64)>,
 }
@@ -33,12 +33,12 @@ impl Log {
         }
     }
 
-    fn anomalies(&self) -> Vec<&str> {
+    pub(super) fn anomalies(&self) -> Vec<&str> {
         let kinds = self.lines.iter().filter_map(|line| line.strip_prefix("! "));
         kinds.map(|kind| kind.split(' ').next().unwrap()).collect()
     }
 
-    fn has(&self, line: &str) -> bool {
+    pub(super) fn has(&self, line: &str) -> bool {
         self.lines.iter().any(|have| have == line)
     }
 }
@@ -94,6 +94,13 @@ impl Sink for Log {
             no.0, at.offset
         ));
     }
+    fn stream_end(&mut self, no: ExchangeNo, how: StreamEnd, at: At) {
+        self.lines
+            .push(format!("{} stream_end {how:?} @{}", no.0, at.offset));
+    }
+    fn goaway(&mut self, at: At) {
+        self.lines.push(format!("goaway @{}", at.offset));
+    }
     fn anomaly(&mut self, kind: Kind, _: At, detail: Prose) {
         self.lines.push(format!("! {} {detail}", kind.name()));
     }
@@ -101,7 +108,7 @@ impl Sink for Log {
 
 /// One thing that happens on a connection; `C` is side A, the client.
 #[derive(Clone, Debug)]
-enum Act {
+pub(super) enum Act {
     C(Vec<u8>),
     S(Vec<u8>),
     HoleC(u64),
@@ -121,15 +128,15 @@ fn s(text: &str) -> Act {
     Act::S(text.as_bytes().to_vec())
 }
 
-struct Talk {
-    connection: Connection,
+pub(super) struct Talk {
+    pub(super) connection: Connection,
     log: Log,
     time: i64,
     offsets: [u64; 2],
 }
 
 impl Talk {
-    fn new(limits: Limits) -> Self {
+    pub(super) fn new(limits: Limits) -> Self {
         Self {
             connection: Connection::new(limits),
             log: Log::default(),
@@ -138,7 +145,7 @@ impl Talk {
         }
     }
 
-    fn act(&mut self, act: &Act) {
+    pub(super) fn act(&mut self, act: &Act) {
         self.time += 1;
         self.act_at(act, self.time);
     }
@@ -167,7 +174,7 @@ impl Talk {
         }
     }
 
-    fn finish(mut self) -> Log {
+    pub(super) fn finish(mut self) -> Log {
         let at = At {
             time: Timestamp::from_nanos(self.time + 1),
             ..At::default()
@@ -178,13 +185,13 @@ impl Talk {
 }
 
 /// Plays `acts` as they are, and cut into single bytes, which must tell the same.
-fn play(acts: &[Act]) -> Log {
+pub(super) fn play(acts: &[Act]) -> Log {
     let whole = play_cut(acts, usize::MAX);
     assert_eq!(whole.lines, play_cut(acts, 1).lines);
     whole
 }
 
-fn play_cut(acts: &[Act], step: usize) -> Log {
+pub(super) fn play_cut(acts: &[Act], step: usize) -> Log {
     let mut talk = Talk::new(Limits::default());
     for act in acts {
         match act {
@@ -808,7 +815,6 @@ fn roles_come_from_what_is_said() {
 fn other_protocols_are_left_alone() {
     for (bytes, protocol) in [
         (&b"\x16\x03\x01\x02\x00"[..], Protocol::Tls),
-        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", Protocol::Http2),
         (b"SSH-2.0-x\r\n", Protocol::Other),
         (b"\x00\x01\x02", Protocol::Other),
         (b"EHLO mail\r\n", Protocol::Other),

@@ -151,6 +151,7 @@ pub fn classify<'p>(
                 first_time: None,
                 ahead: Span::ZERO,
                 open: Some(reader),
+                key_logs: Vec::new(),
             }),
             Opened::Har(text, format) => Classified::Har(HarInput {
                 source,
@@ -168,6 +169,7 @@ pub fn classify<'p>(
                     first_time: batch.and_then(|batch| batch.time(0)),
                     ahead: Span::ZERO,
                     open: None,
+                    key_logs: reader.take_key_logs(),
                 })
             }
             Opened::Har(..) => Classified::Har(HarInput { source, open: None }),
@@ -185,9 +187,46 @@ pub struct PacketInput<'p> {
     ahead: Span,
     /// What cannot be opened again.
     open: Option<Box<Reader<'p>>>,
+    /// The key logs of TLS before its first packet.
+    key_logs: Vec<Box<[u8]>>,
 }
 
 impl PacketInput<'_> {
+    /// The same once more; `None` when it can be read only once.
+    #[must_use]
+    pub fn again<'q>(&self) -> Option<PacketInput<'q>> {
+        self.open.is_none().then(|| PacketInput {
+            source: self.source.clone(),
+            first_time: self.first_time,
+            ahead: self.ahead,
+            open: None,
+            key_logs: Vec::new(),
+        })
+    }
+
+    /// The key logs of TLS that stand before its first packet, when it can be read again.
+    #[must_use]
+    pub fn key_logs(&self) -> &[Box<[u8]>] {
+        &self.key_logs
+    }
+
+    /// All key logs of TLS in it, wherever they stand; none when it can be read only once.
+    #[must_use]
+    pub fn all_key_logs(&self, limits: &Limits) -> Vec<Box<[u8]>> {
+        let uncounted = AtomicU64::new(0);
+        let mut found = Vec::new();
+        if self.open.is_none()
+            && let Ok(Opened::Packets(mut reader)) = open(&self.source, limits, &uncounted)
+        {
+            let mut odd = Anomalies::default();
+            while reader.next_batch(&mut odd, InputId::default()).is_some() {
+                found.extend(reader.take_key_logs());
+            }
+            found.extend(reader.take_key_logs());
+        }
+        found
+    }
+
     /// Adds `span` to the times of all packets: what it was captured with was not the right time.
     pub fn move_times(&mut self, span: Span) {
         self.ahead = span;

@@ -127,6 +127,8 @@ pub struct Reader<'p> {
     number: u32,
     links: Vec<LinkType>,
     interfaces: Arc<Vec<Interface>>,
+    /// Key logs of TLS that were found and not taken yet.
+    key_logs: Vec<Box<[u8]>>,
     totals: Totals,
     damage: Option<Damage>,
     /// Added to all times.
@@ -161,6 +163,7 @@ impl<'p> Reader<'p> {
             number: 0,
             links,
             interfaces: Arc::new(interfaces),
+            key_logs: Vec::new(),
             totals: Totals::default(),
             damage: None,
             ahead: Span::ZERO,
@@ -191,6 +194,11 @@ impl<'p> Reader<'p> {
     #[must_use]
     pub fn link_types(&self) -> &[LinkType] {
         &self.links
+    }
+
+    /// The key logs of TLS (Decryption Secrets Blocks) that were found since the last call.
+    pub fn take_key_logs(&mut self) -> Vec<Box<[u8]>> {
+        mem::take(&mut self.key_logs)
     }
 
     /// What was read so far.
@@ -282,6 +290,13 @@ impl<'p> Reader<'p> {
                 }
                 Step::Skip { len, numbered } => {
                     self.number = self.number.saturating_add(u32::from(numbered));
+                    used += len;
+                }
+                Step::KeyLog { len, start, size } => {
+                    let text = left
+                        .get(start..start.saturating_add(size))
+                        .unwrap_or_default();
+                    self.key_logs.push(text.into());
                     used += len;
                 }
                 Step::Interface { len, described } => {
@@ -463,6 +478,12 @@ pub(super) enum Step {
     Packet(Record),
     /// A block without a packet of ours; `numbered` when Wireshark counts it as one.
     Skip { len: usize, numbered: bool },
+    /// A block that holds a key log of TLS, in so many bytes after the first `start`.
+    KeyLog {
+        len: usize,
+        start: usize,
+        size: usize,
+    },
     /// A block that describes an interface.
     Interface {
         len: usize,

@@ -87,6 +87,7 @@ impl Decoder {
             SPB_MAGIC => self.simple_packet(block),
             PACKET => self.packet(block),
             IDB_MAGIC => self.interface(block),
+            DECRYPTION_SECRETS => self.secrets(block),
             // Wireshark gives these a frame number.
             CB_MAGIC
             | DCB_MAGIC
@@ -231,6 +232,27 @@ impl Decoder {
             options: kept,
         });
         Step::Interface { len, described }
+    }
+
+    /// Decryption Secrets Block (section 4.7): of what kind its secrets are, how long, and they.
+    fn secrets(&self, block: &[u8]) -> Step {
+        let len = block.len();
+        let size = self.order.u32(block, 12).map_or(0, |size| size as usize);
+        match self.order.u32(block, 8) {
+            Some(TLS_KEY_LOG) if size <= len.saturating_sub(SECRETS_FRAMING) => Step::KeyLog {
+                len,
+                start: SECRETS_FRAMING - 4,
+                size,
+            },
+            Some(TLS_KEY_LOG) => {
+                let what = prose!("secrets of {} bytes in a block of {}", size, len);
+                bad(len, false, what)
+            }
+            _ => Step::Skip {
+                len,
+                numbered: false,
+            },
+        }
     }
 
     /// Enhanced Packet Block (section 4.3).
@@ -465,7 +487,13 @@ const SECTION_HEADER_MIN: usize = 28;
 /// What is around a packet in its block: 28 bytes before it, the trailing length after it.
 const PACKET_FRAMING: usize = 32;
 
+/// What is around secrets in their block: 16 bytes before them, the trailing length after them.
+const SECRETS_FRAMING: usize = 20;
+/// The type of secrets that are a key log of TLS.
+const TLS_KEY_LOG: u32 = 0x544c_534b;
+
 /// Block types that pcap-parser has no names for.
+const DECRYPTION_SECRETS: u32 = 10;
 const PACKET: u32 = 2;
 const SYSDIG_EVENT: u32 = 0x204;
 const SYSDIG_EVENT_FLAGS: u32 = 0x208;

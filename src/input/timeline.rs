@@ -28,6 +28,8 @@ pub struct Timeline<'p> {
     due: BinaryHeap<Reverse<(Timestamp, InputId, usize)>>,
     open: usize,
     pool: Pool,
+    /// Key logs of TLS that were found and not taken yet.
+    key_logs: Vec<(InputId, Box<[u8]>)>,
     limits: Limits,
     progress: &'p AtomicU64,
 }
@@ -108,6 +110,7 @@ impl<'p> Timeline<'p> {
             due,
             open: 0,
             pool: Pool::default(),
+            key_logs: Vec::new(),
             limits: *limits,
             progress,
         }
@@ -154,7 +157,12 @@ impl<'p> Timeline<'p> {
             if let Some(time) = batch.time(end) {
                 *next = end;
                 self.due.push(Reverse((time, input, index)));
-            } else if let Some(following) = reader.next_batch(anomalies, input) {
+                return Some(piece);
+            }
+            let following = reader.next_batch(anomalies, input);
+            let found = reader.take_key_logs().into_iter();
+            self.key_logs.extend(found.map(|text| (input, text)));
+            if let Some(following) = following {
                 let time = following.time(0).unwrap_or(EARLIEST);
                 *batch = Arc::new(following);
                 *next = 0;
@@ -166,6 +174,12 @@ impl<'p> Timeline<'p> {
             }
             return Some(piece);
         }
+    }
+
+    /// The key logs of TLS (Decryption Secrets Blocks) that were found since the last call: up to a batch beyond
+    /// the packets that were given.
+    pub fn take_key_logs(&mut self) -> Vec<(InputId, Box<[u8]>)> {
+        mem::take(&mut self.key_logs)
     }
 
     /// What was in each input, in the order they were given.
@@ -217,7 +231,11 @@ impl<'p> Timeline<'p> {
         };
         reader.share(&self.pool);
         reader.move_times(packets.ahead);
-        match reader.next_batch(anomalies, lane.input) {
+        let first = reader.next_batch(anomalies, lane.input);
+        let found = reader.take_key_logs().into_iter();
+        let input = lane.input;
+        self.key_logs.extend(found.map(|text| (input, text)));
+        match first {
             Some(batch) => {
                 let time = batch.time(0).unwrap_or(EARLIEST);
                 self.due.push(Reverse((time, lane.input, index)));

@@ -47,6 +47,8 @@ pub struct Analysis {
     pub opaque: Vec<Opaque>,
     /// What was written as evidence; empty when none was asked for.
     pub evidence: Vec<Exhibit>,
+    /// The key logs that were named, in that order.
+    pub key_logs: Vec<KeyLog>,
     /// Totals over the run.
     pub totals: Totals,
     /// Oddities of captures and wire.
@@ -176,6 +178,21 @@ pub struct Opaque {
     pub server: Option<Endpoint>,
     /// Connections; for QUIC packets.
     pub count: u64,
+}
+
+/// A file with TLS secrets that was named, and what was in it; never the secrets.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeyLog {
+    /// As named.
+    pub name: String,
+    /// Secrets that were taken.
+    pub secrets: u64,
+    /// Lines that are none of a key log.
+    pub bad_lines: u64,
+    /// The number of the first of them, and what is wrong with it.
+    pub first_bad: Option<(u64, String)>,
+    /// Secrets beyond the limit, which were left out.
+    pub beyond: u64,
 }
 
 /// A protocol that is not read.

@@ -1,5 +1,5 @@
-//! The waist: one HTTP request with its response, as compact facts. HTTP/1.1 from packets,
-//! later HTTP/2, and HAR entries all come out as this; everything judged is judged from this.
+//! The waist: one HTTP request with its response, as compact facts. HTTP/1.1 and HTTP/2 from packets,
+//! and HAR entries all come out as this; everything judged is judged from this.
 
 use super::{
     event::{BatchedAnswer, Event, Text},
@@ -312,20 +312,20 @@ pub struct Request {
     /// Time of its last byte.
     pub end_time: Timestamp,
     /// The method, as sent.
-    pub method: Box<str>,
+    pub method: Arc<str>,
     /// The target: path and query (absolute and authority forms are kept as sent).
-    pub target: Box<str>,
+    pub target: Arc<str>,
     /// `Host`, or the authority of an absolute target, in lower case; empty when missing.
-    pub host: Box<str>,
+    pub host: Arc<str>,
     /// Whether it went to a proxy in absolute form, or the HAR says `https`.
     pub scheme: Scheme,
     /// The session header's value. Repeated or joined equal values are one; of different ones the
     /// first is kept.
     pub session_id: Option<SessionId>,
     /// `Last-Event-ID`; `Some("")` when sent empty.
-    pub last_event_id: Option<Box<str>>,
+    pub last_event_id: Option<Arc<str>>,
     /// `MCP-Protocol-Version`.
-    pub protocol_version: Option<Box<str>>,
+    pub protocol_version: Option<Arc<str>>,
     /// `User-Agent`.
     pub user_agent: Option<Arc<str>>,
     /// The JSON-RPC messages of its body, in order.
@@ -378,13 +378,13 @@ pub struct Response {
     /// The status code.
     pub status: u16,
     /// `Content-Type` as sent.
-    pub content_type: Option<Box<str>>,
+    pub content_type: Option<Arc<str>>,
     /// What `Content-Type` says it is.
     pub media: Media,
     /// The session header's value.
     pub session_id: Option<SessionId>,
     /// The value of the header named by `--incarnation-header`.
-    pub incarnation: Option<Box<str>>,
+    pub incarnation: Option<Arc<str>>,
     /// All that names the process behind a balancer, in the order of trust.
     pub named: Vec<BackendName>,
     /// The process that answered, by the one kind of name that serves its service best.
@@ -466,10 +466,12 @@ pub enum EndCause {
     ServerRst,
     /// The client's RST came first.
     ClientRst,
-    /// HTTP/2 GOAWAY.
+    /// HTTP/2 GOAWAY of the server: it left the request undone, or closed the connection afterwards.
     Goaway,
-    /// HTTP/2 RST_STREAM.
-    StreamReset,
+    /// HTTP/2 RST_STREAM of the client.
+    StreamResetByClient,
+    /// HTTP/2 RST_STREAM of the server.
+    StreamResetByServer,
     /// Nothing was seen, yet the stream was superseded or left unacknowledged.
     Silent,
     /// Still open when the capture ended.
@@ -490,7 +492,7 @@ impl EndCause {
             Self::ServerRst => "server-rst",
             Self::ClientRst => "client-rst",
             Self::Goaway => "goaway",
-            Self::StreamReset => "stream-reset",
+            Self::StreamResetByClient | Self::StreamResetByServer => "stream-reset",
             Self::Silent => "silent",
             Self::CaptureEnd => "capture-end",
             Self::Unknown => "unknown",

@@ -28,6 +28,12 @@ impl From<String> for SessionId {
     }
 }
 
+impl From<Arc<str>> for SessionId {
+    fn from(text: Arc<str>) -> Self {
+        Self(text)
+    }
+}
+
 impl fmt::Display for SessionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

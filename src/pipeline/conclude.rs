@@ -5,7 +5,7 @@ use crate::{
     anomaly::{Anomalies, Kind},
     audit, finding, input, mcp,
     model::{
-        analysis::{Analysis, ClockOffset, Finding, Input, Opaque, SessionRef, Totals},
+        analysis::{Analysis, ClockOffset, Finding, Input, KeyLog, Opaque, SessionRef, Totals},
         coverage::{Coverage, inputs_of},
         exchange::{ConnectionId, EndCause, Exchange, Window},
         flow::{Endpoint, ServerFacts},
@@ -27,6 +27,7 @@ use std::{
 /// What the roads gave.
 #[derive(Default)]
 pub(super) struct Harvest {
+    pub(super) key_logs: Vec<KeyLog>,
     pub(super) inputs: Vec<Input>,
     pub(super) counts: BTreeMap<InputId, Counts>,
     pub(super) exchanges: Vec<Exchange>,
@@ -105,6 +106,7 @@ fn coverage(inputs: &[Input], exchanges: &[Exchange]) -> Coverage {
 /// Concludes a run.
 pub(super) fn conclude(harvest: Harvest, options: &Options) -> Analysis {
     let Harvest {
+        key_logs,
         mut inputs,
         counts,
         mut exchanges,
@@ -176,6 +178,7 @@ pub(super) fn conclude(harvest: Harvest, options: &Options) -> Analysis {
         shares: overall.shares,
         servers: overall.servers,
         opaque,
+        key_logs,
         ..Analysis::default()
     };
     for ((session, judged), judgements) in grouping.sessions.iter().zip(&mut judged).zip(judgements)

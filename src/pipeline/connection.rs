@@ -7,18 +7,32 @@ use crate::{
     http,
     model::{
         analysis::OpaqueProtocol,
-        exchange::{ConnectionId, End, EndCause, Exchange, Part, Scheme, Source},
+        exchange::{
+            ConnectionId, End, EndCause, Exchange, Part, Request, Response, Scheme, Source,
+        },
         flow::{Blank, Endpoint, Side},
+        id::SessionId,
         place::{At, Place},
         prose::Prose,
         time::{Span, Timestamp},
     },
     tcp, tls,
 };
-use std::{collections::VecDeque, net::SocketAddr, sync::Arc};
+use foldhash::fast::RandomState;
+use std::{
+    collections::{HashSet, VecDeque},
+    mem,
+    net::SocketAddr,
+    sync::Arc,
+};
 
 /// Data that stays unacknowledged this long, while packets still come, tells of a partition.
 const UNACKNOWLEDGED: Span = Span::from_secs(3);
+
+/// Bytes from which on a text is worth sharing.
+const LONG_TEXT: usize = 64;
+/// Long texts of one connection that are remembered: more than its header table holds.
+const LONG_TEXTS: usize = 64;
 
 /// Blanks of one connection that are kept apart.
 const BLANKS: usize = 64;
@@ -32,6 +46,8 @@ pub(super) struct Outcome {
     pub(super) anomalies: Anomalies,
     /// What it spoke, when that could not be read.
     pub(super) opaque: Option<Opaque>,
+    /// Keys that would have been wanted for it.
+    pub(super) wanting: Option<Wanting>,
     /// When bytes of it are not in the capture: its ends, when it began, and the last hole.
     pub(super) torn: Option<([SocketAddr; 2], (Timestamp, Timestamp))>,
     /// Where exchanges may lie of which nothing is in the capture.
@@ -46,24 +62,40 @@ pub(super) struct Opaque {
     pub(super) server: Endpoint,
 }
 
-/// The first bytes of a side, while they may be a TLS ClientHello.
-#[derive(Debug)]
-enum Opening {
-    Unseen,
-    Hello {
-        bytes: Vec<u8>,
-        /// So many bytes are worth another look.
-        next: usize,
-    },
-    Past,
+/// A TLS connection of which more could be read with more keys.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanting {
+    pub(super) random: tls::Random,
+    /// How many keys were known for it.
+    pub(super) known: usize,
+    pub(super) place: Place,
+}
+
+/// What lies on TCP.
+enum Layer {
+    /// Too little was said to tell; pieces of a byte or two.
+    Unknown(Vec<(Side, Vec<u8>, At)>),
+    Plain,
+    Tls(Box<tls::Connection>),
+}
+
+/// What TLS connections of one shard are read with.
+#[derive(Clone, Default)]
+pub(super) struct Keys {
+    /// The secrets known so far.
+    pub(super) secrets: Arc<tls::Secrets>,
+    pub(super) budget: tls::Budget,
 }
 
 /// The sink of one TCP connection.
 pub(super) struct Tap {
     http: http::Connection,
-    openings: [Opening; 2],
-    /// Who asked for a server by name, and for which.
-    asked_for: Option<(Side, String)>,
+    layer: Layer,
+    keys: Keys,
+    /// Bytes before those that come next may be missing.
+    missed: bool,
+    /// HTTP was given bytes that may be of anything.
+    fed: bool,
     recorder: Recorder,
     opened: At,
     /// Its SYN was seen, from side A.
@@ -72,7 +104,12 @@ pub(super) struct Tap {
 }
 
 impl Tap {
-    pub(super) fn new(opening: &tcp::Opening, settings: &Arc<Settings>, held: &Held) -> Self {
+    pub(super) fn new(
+        opening: &tcp::Opening,
+        settings: &Arc<Settings>,
+        held: &Held,
+        keys: &Keys,
+    ) -> Self {
         let mut http = http::Connection::new(settings.limits);
         if !opening.syn {
             http.midstream(Side::A);
@@ -80,9 +117,12 @@ impl Tap {
         }
         Self {
             http,
-            openings: [Opening::Unseen, Opening::Unseen],
-            asked_for: None,
+            layer: Layer::Unknown(Vec::new()),
+            keys: keys.clone(),
+            missed: !opening.syn,
+            fed: false,
             recorder: Recorder {
+                scheme: Scheme::Http,
                 settings: Arc::clone(settings),
                 held: held.clone(),
                 a: Endpoint::Address(opening.a),
@@ -101,10 +141,12 @@ impl Tap {
                 initial: [None; 2],
                 acknowledged: 0,
                 received: 0,
+                early: [None; 2],
                 last_acknowledged: None,
-                unacknowledged: VecDeque::new(),
                 after_fin: Vec::new(),
                 closes: Closes::default(),
+                goaway: false,
+                texts: Texts::default(),
             },
             opened: opening.first,
             syn: opening.syn,
@@ -116,47 +158,85 @@ impl Tap {
         self.recorder.outcome
     }
 
-    /// Looks for the server name of TLS in what a side says first.
-    fn look_for_name(&mut self, sender: Side, bytes: &[u8]) {
-        let Some(opening) = self.openings.get_mut(sender.index()) else {
+    /// Bytes of a side, before it is known what lies on TCP.
+    fn look(&mut self, sender: Side, bytes: &[u8], at: At) {
+        if self.missed && self.http.client().is_some() {
+            self.layer_is(Layer::Plain);
+            self.carry(sender, bytes, at);
+            return;
+        }
+        let Layer::Unknown(held) = &mut self.layer else {
             return;
         };
-        match opening {
-            Opening::Past => return,
-            Opening::Unseen if bytes.first() != Some(&tls::HANDSHAKE) => {
-                *opening = Opening::Past;
+        let before = held.iter().filter(|(side, ..)| *side == sender);
+        let before: Vec<u8> = before.flat_map(|(_, bytes, _)| bytes).copied().collect();
+        let begins = if before.is_empty() {
+            tls::begins(bytes, self.missed)
+        } else {
+            tls::begins(&[&before, bytes].concat(), self.missed)
+        };
+        match begins {
+            tls::Begins::More => {
+                held.push((sender, bytes.to_vec(), at));
                 return;
             }
-            Opening::Unseen => {
-                *opening = Opening::Hello {
-                    bytes: bytes.to_vec(),
-                    next: 0,
-                };
+            tls::Begins::Tls => self.is_tls(&[&before, bytes].concat()),
+            // What was joined in the middle may be in the middle of a record.
+            tls::Begins::Other if self.missed => {
+                self.settle();
+                self.fed = true;
+                self.http.data(sender, bytes, at, &mut self.recorder);
+                return;
             }
-            Opening::Hello { bytes: before, .. } => before.extend_from_slice(bytes),
+            tls::Begins::Other => self.layer_is(Layer::Plain),
         }
-        let Opening::Hello { bytes, next } = opening else {
-            return;
-        };
-        if bytes.len() < *next {
-            return;
+        self.carry(sender, bytes, at);
+    }
+
+    fn is_tls(&mut self, bytes: &[u8]) {
+        let limits = self.recorder.settings.limits;
+        let secrets = Arc::clone(&self.keys.secrets);
+        let mut tls = tls::Connection::new(limits, secrets, &self.keys.budget);
+        if self.missed && !tls::is_hello(bytes) {
+            tls.midstream();
+        } else if !self.fed {
+            // What it carries is seen from its beginning.
+            self.http = http::Connection::new(limits);
         }
-        match tls::server_name(bytes) {
-            // However small the pieces, it is not looked at for each.
-            tls::Hello::More => *next = bytes.len() + bytes.len() / 8 + 1,
-            tls::Hello::NamesNone => *opening = Opening::Past,
-            tls::Hello::Names(name) => {
-                *opening = Opening::Past;
-                self.asked_for.get_or_insert((sender, name));
+        self.recorder.scheme = Scheme::Https;
+        self.layer_is(Layer::Tls(Box::new(tls)));
+    }
+
+    /// It is known what lies on TCP: what was held goes there.
+    fn layer_is(&mut self, layer: Layer) {
+        if let Layer::Unknown(held) = mem::replace(&mut self.layer, layer) {
+            for (side, bytes, at) in held {
+                self.carry(side, &bytes, at);
+            }
+        }
+    }
+
+    /// Bytes of a side go to what lies on TCP.
+    fn carry(&mut self, sender: Side, bytes: &[u8], at: At) {
+        match &mut self.layer {
+            Layer::Unknown(_) => self.look(sender, bytes, at),
+            Layer::Plain => self.http.data(sender, bytes, at, &mut self.recorder),
+            Layer::Tls(tls) => {
+                let mut out = Carried {
+                    http: &mut self.http,
+                    recorder: &mut self.recorder,
+                };
+                tls.data(sender, bytes, at, &mut out);
             }
         }
     }
 
     /// What is said of a connection that could not be read.
-    fn opaque(&self, opening: bool) -> Option<Opaque> {
+    fn opaque(&self, opening: bool, unread: bool) -> Option<Opaque> {
         let protocol = match self.http.protocol() {
+            _ if unread => OpaqueProtocol::Tls,
             http::Protocol::Tls => OpaqueProtocol::Tls,
-            http::Protocol::Http2 => OpaqueProtocol::Http2,
+            http::Protocol::Http2 if self.http.is_unread_http2() => OpaqueProtocol::Http2,
             _ => return None,
         };
         let [a, b] = self.ends;
@@ -164,9 +244,13 @@ impl Tap {
             Side::A => b,
             Side::B => a,
         };
-        let server = match (&self.asked_for, self.http.client()) {
-            (Some((client, name)), _) => Endpoint::Name(name.as_str().into(), of(*client).port()),
-            (None, Some(client)) => Endpoint::Address(of(client)),
+        let asked_for = match &self.layer {
+            Layer::Tls(tls) => tls.asked_for(),
+            _ => None,
+        };
+        let server = match (asked_for, self.http.client()) {
+            (Some((client, Some(name))), _) => Endpoint::Name(name.into(), of(client).port()),
+            (Some((client, None)), _) | (None, Some(client)) => Endpoint::Address(of(client)),
             // Who sent the SYN is the client; else servers have the lower port.
             (None, None) if opening || b.port() <= a.port() => Endpoint::Address(b),
             (None, None) => Endpoint::Address(a),
@@ -178,8 +262,20 @@ impl Tap {
         })
     }
 
+    /// What comes next is not what follows on what was held.
+    fn settle(&mut self) {
+        let Layer::Unknown(held) = &mut self.layer else {
+            return;
+        };
+        self.missed = true;
+        for (side, bytes, at) in mem::take(held) {
+            self.fed = true;
+            self.http.data(side, &bytes, at, &mut self.recorder);
+        }
+    }
+
     fn note_roles(&mut self, at: At) {
-        self.recorder.client = self.http.client();
+        self.recorder.client_is(self.http.client());
         self.recorder.note_place(at);
     }
 }
@@ -193,8 +289,7 @@ impl tcp::Sink for Tap {
 
     fn data(&mut self, sender: Side, bytes: &[u8], at: At) {
         self.recorder.note_place(at);
-        self.look_for_name(sender, bytes);
-        self.http.data(sender, bytes, at, &mut self.recorder);
+        self.carry(sender, bytes, at);
         self.note_roles(at);
     }
 
@@ -202,23 +297,44 @@ impl tcp::Sink for Tap {
         if kind != tcp::HoleKind::Unacknowledged {
             self.recorder.outcome.torn = Some((self.ends, (self.opened.time, at.time)));
         }
-        if let Some(opening) = self.openings.get_mut(sender.index()) {
-            *opening = Opening::Past;
+        self.settle();
+        match &mut self.layer {
+            Layer::Tls(tls) => {
+                let mut out = Carried {
+                    http: &mut self.http,
+                    recorder: &mut self.recorder,
+                };
+                tls.hole(sender, bytes, at, &mut out);
+            }
+            _ => self.http.hole(sender, bytes, at, &mut self.recorder),
         }
-        self.http.hole(sender, bytes, at, &mut self.recorder);
         self.note_roles(at);
     }
 
     fn acknowledged(&mut self, sender: Side, at: At) {
-        if self.http.client() == Some(sender.other()) {
-            self.recorder.acknowledge(at);
-        } else if self.http.client() == Some(sender) {
-            self.recorder.received = at.offset;
+        match self.http.client() {
+            Some(client) => self.recorder.acknowledged_of(sender, client, at),
+            None => self.recorder.acknowledged_early(sender, at),
         }
     }
 
     fn fin(&mut self, sender: Side, acknowledges: Option<u64>, at: At) {
-        self.http.fin(sender, at, &mut self.recorder);
+        self.settle();
+        let mut clean = true;
+        if let Layer::Tls(tls) = &mut self.layer {
+            let mut out = Carried {
+                http: &mut self.http,
+                recorder: &mut self.recorder,
+            };
+            tls.fin(sender, at, &mut out);
+            clean = tls.ends_cleanly(sender);
+        }
+        if clean || self.http.client() == Some(sender) {
+            self.http.fin(sender, at, &mut self.recorder);
+        } else {
+            // A FIN without close_notify is no end of a body: anybody may have made it (RFC 9112, section 9.8).
+            self.http.rst(sender, at, &mut self.recorder);
+        }
         let close = Close { at, acknowledges };
         self.recorder
             .closes
@@ -242,11 +358,37 @@ impl tcp::Sink for Tap {
             self.recorder.client_reset(first);
             // What the server had on its way is still seen; the exchange ends when all is read.
         } else {
+            if let (None, Some(offset)) = (self.http.client(), acknowledges) {
+                self.recorder
+                    .acknowledged_early(sender.other(), At { offset, ..at });
+            }
+            if let Layer::Tls(tls) = &mut self.layer {
+                let mut out = Carried {
+                    http: &mut self.http,
+                    recorder: &mut self.recorder,
+                };
+                tls.fin(sender, at, &mut out);
+            }
             self.http.rst(sender, at, &mut self.recorder);
         }
     }
 
     fn finish(&mut self, last: At) {
+        self.settle();
+        let mut unread = false;
+        if let Layer::Tls(tls) = &mut self.layer {
+            let mut out = Carried {
+                http: &mut self.http,
+                recorder: &mut self.recorder,
+            };
+            let outcome = tls.finish(last, &mut out);
+            unread = matches!(outcome, tls::Outcome::Opaque(_));
+            self.recorder.outcome.wanting = tls.wanting().map(|(random, known)| Wanting {
+                random,
+                known,
+                place: self.opened.place,
+            });
+        }
         if let Some(rst) = self.recorder.closes.rst.iter().flatten().next().copied() {
             for side in [Side::A, Side::B] {
                 self.http.rst(side, rst.at, &mut self.recorder);
@@ -272,13 +414,39 @@ impl tcp::Sink for Tap {
             until: until.unwrap_or(end),
         });
         self.recorder.outcome.blanks.extend(blanks);
-        self.recorder.outcome.opaque = self.opaque(self.syn);
+        self.recorder.outcome.opaque = self.opaque(self.syn, unread);
         self.recorder.close(last);
+    }
+}
+
+/// Hands what TLS protects to HTTP.
+struct Carried<'t> {
+    http: &'t mut http::Connection,
+    recorder: &'t mut Recorder,
+}
+
+impl tls::Sink for Carried<'_> {
+    fn data(&mut self, sender: Side, bytes: &[u8], at: At) {
+        self.http.data(sender, bytes, at, self.recorder);
+        // Who is the client must be known to the next call.
+        self.recorder.client_is(self.http.client());
+    }
+
+    fn hole(&mut self, sender: Side, bytes: u64, at: At) {
+        self.http.hole(sender, bytes, at, self.recorder);
+    }
+
+    fn anomaly(&mut self, kind: Kind, at: At, detail: String) {
+        self.recorder
+            .outcome
+            .anomalies
+            .note(kind, at.place, || detail);
     }
 }
 
 /// Takes HTTP events, drafts exchanges.
 struct Recorder {
+    scheme: Scheme,
     settings: Arc<Settings>,
     /// What its shard holds.
     held: Held,
@@ -302,12 +470,74 @@ struct Recorder {
     acknowledged: u64,
     /// How far the server acknowledged the client's bytes.
     received: u64,
+    /// How far each side's bytes were acknowledged while it was not known who is the client: TLS may hold all
+    /// of them.
+    early: [Option<At>; 2],
     last_acknowledged: Option<Timestamp>,
-    /// Events that the client has not acknowledged yet.
-    unacknowledged: VecDeque<EventAt>,
     /// Events that came after the client's FIN.
     after_fin: Vec<EventAt>,
     closes: Closes,
+    /// The server said in HTTP/2 that it takes no new streams.
+    goaway: bool,
+    texts: Texts,
+}
+
+/// Long texts of a connection's heads, each kept once: in HTTP/2 a byte may stand for kilobytes that were said
+/// before.
+#[derive(Default)]
+struct Texts(HashSet<Arc<str>, RandomState>);
+
+impl Texts {
+    fn share(&mut self, text: &mut Arc<str>) {
+        if text.len() < LONG_TEXT {
+            return;
+        }
+        if let Some(known) = self.0.get(text) {
+            *text = Arc::clone(known);
+            return;
+        }
+        if self.0.len() >= LONG_TEXTS {
+            self.0.clear();
+        }
+        self.0.insert(Arc::clone(text));
+    }
+
+    fn share_id(&mut self, id: &mut SessionId) {
+        if id.len() >= LONG_TEXT {
+            let mut text = Arc::from(&**id);
+            self.share(&mut text);
+            *id = text.into();
+        }
+    }
+
+    fn share_request(&mut self, request: &mut Request) {
+        let own = [&mut request.method, &mut request.target, &mut request.host];
+        let others = [
+            &mut request.last_event_id,
+            &mut request.protocol_version,
+            &mut request.user_agent,
+        ];
+        for text in own.into_iter().chain(others.into_iter().flatten()) {
+            self.share(text);
+        }
+        if let Some(id) = &mut request.session_id {
+            self.share_id(id);
+        }
+    }
+
+    fn share_response(&mut self, response: &mut Response) {
+        let own = [&mut response.content_type, &mut response.incarnation];
+        for text in own.into_iter().flatten() {
+            self.share(text);
+        }
+        for named in &mut response.named {
+            self.share(&mut named.name);
+        }
+        response.backend = response.named.first().map(|first| Arc::clone(&first.name));
+        if let Some(id) = &mut response.session_id {
+            self.share_id(id);
+        }
+    }
 }
 
 struct Slot {
@@ -316,10 +546,48 @@ struct Slot {
     asked: Option<u64>,
     /// Its response ended as its framing says, at this place.
     ended: Option<At>,
+    /// What ended its stream of HTTP/2 otherwise.
+    cut: Option<Cut>,
+    /// Nothing more comes of it.
+    over: bool,
+    /// Its events that the client has not acknowledged yet.
+    unacknowledged: VecDeque<EventAt>,
     /// The last byte seen of it.
     last: At,
     /// Offsets just past the first bytes of its request and of its response.
     first: [Option<u64>; 2],
+}
+
+/// The end of a stream of HTTP/2 without END_STREAM.
+#[derive(Clone, Copy)]
+struct Cut {
+    how: http::StreamEnd,
+    at: At,
+    /// How far the client had acknowledged the server's bytes.
+    acknowledged: u64,
+}
+
+impl Cut {
+    /// The client took back its stream: what it had not acknowledged by then, it did not get.
+    fn withholds(&self, offset: u64) -> bool {
+        self.how == http::StreamEnd::ResetByClient && offset > self.acknowledged
+    }
+
+    const fn cause(&self) -> EndCause {
+        match self.how {
+            http::StreamEnd::ResetByClient => EndCause::StreamResetByClient,
+            http::StreamEnd::ResetByServer { .. } => EndCause::StreamResetByServer,
+            http::StreamEnd::Refused => EndCause::Goaway,
+        }
+    }
+
+    /// Whether the server says that it did nothing with the request.
+    const fn is_refusal(&self) -> bool {
+        matches!(
+            self.how,
+            http::StreamEnd::ResetByServer { refused: true } | http::StreamEnd::Refused
+        )
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -390,6 +658,35 @@ impl Closes {
     }
 }
 
+impl Slot {
+    /// Forgets the events that the client acknowledged.
+    fn settle(&mut self, acknowledged: u64) {
+        while self
+            .unacknowledged
+            .front()
+            .is_some_and(|event| event.offset <= acknowledged)
+        {
+            self.unacknowledged.pop_front();
+        }
+    }
+
+    /// The client did not get what it has not acknowledged.
+    fn withhold(&mut self) {
+        let Some(draft) = &mut self.draft else { return };
+        for event in self.unacknowledged.drain(..) {
+            if let Some(facts) = draft.exchange.events.get_mut(event.event as usize) {
+                facts.delivered = false;
+            }
+        }
+    }
+
+    /// What ended it, unless that was the end of the connection.
+    fn own_end(&self) -> Option<(EndCause, At)> {
+        let cut = self.cut.map(|cut| (cut.cause(), cut.at));
+        cut.or_else(|| self.ended.map(|at| (EndCause::StreamEnd, at)))
+    }
+}
+
 impl Recorder {
     fn note_place(&mut self, at: At) {
         let Some(place) = self.places.get_mut(self.latest) else {
@@ -429,6 +726,14 @@ impl Recorder {
         }
     }
 
+    /// The place of an exchange among those that are open.
+    fn index(&self, exchange: http::ExchangeNo) -> usize {
+        let index = exchange.0.checked_sub(self.base);
+        index
+            .and_then(|index| usize::try_from(index).ok())
+            .unwrap_or(usize::MAX)
+    }
+
     /// The slot of an exchange; those before it that are still missing are made.
     fn slot(&mut self, exchange: http::ExchangeNo, at: At) -> Option<&mut Slot> {
         let index = usize::try_from(exchange.0.checked_sub(self.base)?).ok()?;
@@ -441,6 +746,9 @@ impl Recorder {
                 draft: Some(Draft::new(at.place, Source::Packets, &self.held)),
                 asked: None,
                 ended: None,
+                cut: None,
+                over: false,
+                unacknowledged: VecDeque::new(),
                 last: at,
                 first: [None; 2],
             });
@@ -462,32 +770,54 @@ impl Recorder {
         Some((slot.draft.as_mut()?, settings))
     }
 
+    fn client_is(&mut self, client: Option<Side>) {
+        let before = mem::replace(&mut self.client, client);
+        if let (None, Some(client)) = (before, client) {
+            for side in [Side::A, Side::B] {
+                let early = self.early.get_mut(side.index()).and_then(Option::take);
+                if let Some(at) = early {
+                    self.acknowledged_of(side, client, at);
+                }
+            }
+        }
+    }
+
+    /// The bytes of a side were acknowledged up to a place.
+    fn acknowledged_of(&mut self, sender: Side, client: Side, at: At) {
+        if sender == client {
+            self.received = at.offset;
+        } else {
+            self.acknowledge(at);
+        }
+    }
+
+    /// The same, when it is not known yet who is the client.
+    fn acknowledged_early(&mut self, sender: Side, at: At) {
+        if let Some(early) = self.early.get_mut(sender.index()) {
+            *early = early.filter(|known| known.offset >= at.offset).or(Some(at));
+        }
+    }
+
     fn acknowledge(&mut self, at: At) {
         if at.offset <= self.acknowledged {
             return;
         }
         self.acknowledged = at.offset;
         self.last_acknowledged = Some(at.time);
-        while self
-            .unacknowledged
-            .front()
-            .is_some_and(|event| event.offset <= at.offset)
-        {
-            self.unacknowledged.pop_front();
-        }
         self.hand_out();
     }
 
     /// The client reset the connection: what it had not acknowledged, it did not get; nor what came
     /// after its FIN.
     fn client_reset(&mut self, first: bool) {
-        let unacknowledged = std::mem::take(&mut self.unacknowledged);
-        if first {
-            for event in unacknowledged {
-                self.undelivered(event);
+        for slot in &mut self.open {
+            slot.settle(self.acknowledged);
+            if first {
+                slot.withhold();
             }
+            slot.unacknowledged.clear();
         }
-        for event in std::mem::take(&mut self.after_fin) {
+        for event in mem::take(&mut self.after_fin) {
             self.undelivered(event);
         }
     }
@@ -515,11 +845,11 @@ impl Recorder {
         else {
             return;
         };
-        let Some(draft) = self
-            .open
-            .get_mut(index)
-            .and_then(|slot| slot.draft.as_mut())
-        else {
+        let Some(slot) = self.open.get_mut(index) else {
+            return;
+        };
+        slot.settle(self.acknowledged);
+        let Some(draft) = slot.draft.as_mut() else {
             return;
         };
         let side = self.client.unwrap_or(Side::A);
@@ -541,6 +871,12 @@ impl Recorder {
                 offset: at.offset,
                 time: at.time,
             };
+            if slot.cut.is_some_and(|cut| cut.withholds(at.offset)) {
+                if let Some(facts) = draft.exchange.events.get_mut(number) {
+                    facts.delivered = false;
+                }
+                continue;
+            }
             if reset {
                 if at.offset <= self.acknowledged && !finished {
                     continue;
@@ -554,7 +890,7 @@ impl Recorder {
                 self.after_fin.push(event);
             }
             if at.offset > self.acknowledged {
-                self.unacknowledged.push_back(event);
+                slot.unacknowledged.push_back(event);
             }
         }
     }
@@ -562,23 +898,24 @@ impl Recorder {
     /// Hands out exchanges from the front that are over, and of which nothing more can turn out
     /// about who got what.
     fn hand_out(&mut self) {
-        while self.open.front().is_some_and(|slot| slot.ended.is_some()) {
+        while let Some(slot) = self.open.front_mut() {
+            let Some((cause, at)) = slot.own_end().filter(|_| slot.over) else {
+                return;
+            };
+            slot.settle(self.acknowledged);
             let number = self.base;
             let waiting = |event: &EventAt| event.exchange == number;
-            if self.unacknowledged.front().is_some_and(waiting)
-                || self.after_fin.iter().any(waiting)
-            {
+            if !slot.unacknowledged.is_empty() || self.after_fin.iter().any(waiting) {
                 return;
             }
             let Some(slot) = self.open.pop_front() else {
                 return;
             };
             self.base += 1;
-            let Some(at) = slot.ended else { return };
             let end = End {
                 time: at.time,
                 place: at.place,
-                cause: EndCause::StreamEnd,
+                cause,
                 last_acknowledged: self.last_acknowledged,
             };
             self.emit(slot, end);
@@ -599,7 +936,8 @@ impl Recorder {
         );
         let (mut exchange, anomalies) = draft.finish();
         if let Some(request) = &mut exchange.request {
-            request.received = slot.asked.is_some_and(|end| end <= self.received);
+            let refused = slot.cut.is_some_and(|cut| cut.is_refusal());
+            request.received = !refused && slot.asked.is_some_and(|end| end <= self.received);
         }
         exchange.end = end;
         exchange.connection = Some(ConnectionId::default());
@@ -611,15 +949,23 @@ impl Recorder {
     /// The connection is over: what is still open was ended by the first close, or by nothing.
     fn close(&mut self, last: At) {
         let client = self.client.unwrap_or(Side::A);
-        let first = self.closes.first(client);
-        let partition = self
-            .unacknowledged
-            .front()
-            .is_some_and(|event| last.time.since(event.time) >= UNACKNOWLEDGED);
+        let first = self.closes.first(client).map(|(cause, at)| match cause {
+            // It had said so before: what is open then was ended by that.
+            EndCause::ServerFin | EndCause::ServerRst if self.goaway => (EndCause::Goaway, at),
+            _ => (cause, at),
+        });
+        let mut partition = false;
+        for slot in &mut self.open {
+            slot.settle(self.acknowledged);
+            partition |= slot
+                .unacknowledged
+                .front()
+                .is_some_and(|event| last.time.since(event.time) >= UNACKNOWLEDGED);
+        }
         while let Some(slot) = self.open.pop_front() {
             self.base += 1;
-            let (cause, time, place) = match (slot.ended, first) {
-                (Some(at), _) => (EndCause::StreamEnd, at.time, at.place),
+            let (cause, time, place) = match (slot.own_end(), first) {
+                (Some((cause, at)), _) => (cause, at.time, at.place),
                 (None, Some((cause, at))) => (cause, at.time, at.place),
                 (None, None) if partition => (
                     EndCause::Silent,
@@ -650,6 +996,7 @@ impl http::Sink for Recorder {
         if let Some(slot) = self.slot(exchange, first) {
             slot.first[0] = Some(first.offset);
         }
+        let scheme = self.scheme;
         let Some((draft, settings)) = self.draft(exchange, first) else {
             return;
         };
@@ -658,12 +1005,18 @@ impl http::Sink for Recorder {
             method: head.method,
             target: head.target,
             version: head.version,
-            scheme: Scheme::Http,
+            scheme,
             head: Head {
                 headers: head.headers,
             },
         };
         draft.request(&asked, (first, last), &settings);
+        if let Some(slot) = self.open.get_mut(self.index(exchange))
+            && let Some(draft) = &mut slot.draft
+            && let Some(request) = &mut draft.exchange.request
+        {
+            self.texts.share_request(request);
+        }
     }
 
     fn request_body(&mut self, exchange: http::ExchangeNo, bytes: &[u8], at: At) {
@@ -701,6 +1054,12 @@ impl http::Sink for Recorder {
                 first,
                 &settings,
             );
+        }
+        if let Some(slot) = self.open.get_mut(self.index(exchange))
+            && let Some(draft) = &mut slot.draft
+            && let Some(response) = &mut draft.exchange.response
+        {
+            self.texts.share_response(response);
         }
     }
 
@@ -749,12 +1108,33 @@ impl http::Sink for Recorder {
             return;
         };
         draft.response_end(complete, wire_bytes, &settings);
-        if complete {
-            if let Some(slot) = self.slot(exchange, at) {
+        if let Some(slot) = self.slot(exchange, at) {
+            if complete {
                 slot.ended = Some(at);
             }
-            self.hand_out();
+            slot.over |= complete || slot.cut.is_some();
         }
+        self.hand_out();
+    }
+
+    fn stream_end(&mut self, exchange: http::ExchangeNo, how: http::StreamEnd, at: At) {
+        let acknowledged = self.acknowledged;
+        let Some(slot) = self.slot(exchange, at) else {
+            return;
+        };
+        slot.settle(acknowledged);
+        if how == http::StreamEnd::ResetByClient {
+            slot.withhold();
+        }
+        slot.cut = Some(Cut {
+            how,
+            at,
+            acknowledged,
+        });
+    }
+
+    fn goaway(&mut self, _at: At) {
+        self.goaway = true;
     }
 
     fn anomaly(&mut self, kind: Kind, at: At, detail: Prose) {

@@ -6,6 +6,7 @@
 use super::{
     Options, Progress,
     packets::{self, Seen},
+    secrets,
 };
 use crate::{
     error::Error,
@@ -18,7 +19,7 @@ use crate::{
     },
     redact::Key,
     report::evidence::{self, Choice, Plan, Sizes, Wanted, bare, har, pcapng},
-    tcp,
+    tcp, tls,
 };
 use std::{
     borrow::Cow,
@@ -123,6 +124,10 @@ struct Measured {
     parts: BTreeMap<(InputId, u32), (u32, (u64, u64))>,
     /// The latest packet of each input: time and frame.
     latest: BTreeMap<InputId, (Timestamp, u32)>,
+    /// The randoms of the ClientHellos of the wanted connections.
+    randoms: BTreeMap<(InputId, u32), BTreeSet<tls::Random>>,
+    /// The secrets of the key logs that were named, and of the inputs.
+    secrets: Arc<tls::Secrets>,
 }
 
 struct Run<'a> {
@@ -199,14 +204,21 @@ impl<'a> Run<'a> {
         let Measured {
             mut parts,
             mut latest,
+            mut randoms,
+            mut secrets,
         } = Measured::default();
         let most = self.options.limits.fragmented.saturating_mul(64);
         let limits = self.options.limits;
         let progress = self.progress;
         let Opened { packets, hars } = self.open();
         if !packets.is_empty() {
+            let (mut known, _) = secrets::read_key_logs(&self.options.key_logs, &limits)?;
+            for text in packets.iter().flat_map(|(_, input)| input.key_logs()) {
+                known.read(text, &limits);
+            }
             let timeline = packets::timeline(packets, &limits, &progress.done);
-            packets::walk(timeline, &limits, &mut |seen| -> Result<(), Error> {
+            let known = Arc::new(known);
+            let each = &mut |seen: &Seen<'_>| -> Result<(), Error> {
                 let input = seen.frame.place.input;
                 let this = (seen.frame.time, seen.frame.place.frame);
                 let last = latest.entry(input).or_insert(this);
@@ -215,6 +227,12 @@ impl<'a> Run<'a> {
                     return Ok(());
                 };
                 if let Some(connection) = sizes.connection(input, stream) {
+                    if let Some(random) = tls::client_random(seen.payload) {
+                        let randoms = randoms.entry((input, stream)).or_default();
+                        if randoms.len() < HELLOS {
+                            randoms.insert(random);
+                        }
+                    }
                     let position = connection.take(seen.frame.place.frame, weight(seen));
                     let earlier = seen
                         .frames
@@ -225,7 +243,8 @@ impl<'a> Run<'a> {
                     }
                 }
                 Ok(())
-            })?;
+            };
+            (_, secrets) = packets::walk(timeline, &limits, &known, each)?;
         }
         for (id, source) in hars {
             // Why it cannot be read is said when it is copied.
@@ -238,7 +257,13 @@ impl<'a> Run<'a> {
                 })?;
             }
         }
-        Ok((sizes, Measured { parts, latest }))
+        let measured = Measured {
+            parts,
+            latest,
+            randoms,
+            secrets,
+        };
+        Ok((sizes, measured))
     }
 
     fn copy_packets(
@@ -266,7 +291,7 @@ impl<'a> Run<'a> {
             }
             let file = choice.connections().next().map(|_| {
                 let name: Arc<str> = format!("{}.pcapng", one.stem).into();
-                PacketFile::new(name, self, one, choice, shelf)
+                PacketFile::new(name, self, one, (choice, measured), shelf)
             });
             files.push(file.transpose()?);
         }
@@ -280,7 +305,7 @@ impl<'a> Run<'a> {
         let analysis = self.analysis;
         let Opened { packets, .. } = self.open();
         let timeline = packets::timeline(packets, &limits, &progress.done);
-        let summaries = packets::walk(timeline, &limits, &mut |seen| -> Result<(), Error> {
+        let each = &mut |seen: &Seen<'_>| -> Result<(), Error> {
             let (input, frame) = (seen.frame.place.input, seen.frame.place.frame);
             let stream = seen.segment.and_then(|segment| segment.place.tcp_stream);
             let routed = match stream.and_then(|stream| routes.get_mut(&(input, stream))) {
@@ -324,7 +349,8 @@ impl<'a> Run<'a> {
                 }
             }
             Ok(())
-        })?;
+        };
+        let (summaries, _) = packets::walk(timeline, &limits, &measured.secrets, each)?;
         for (id, summary) in summaries {
             if let Some(error) = summary.error {
                 let name = analysis
@@ -560,15 +586,28 @@ impl<'a> PacketFile<'a> {
         name: Arc<str>,
         run: &Run<'_>,
         one: &'a Wanted,
-        choice: &Choice,
+        (choice, measured): (&Choice, &Measured),
         shelf: &mut dyn Shelf,
     ) -> Result<Self, Error> {
         let application = concat!("forkscope ", env!("CARGO_PKG_VERSION"));
-        let writer = shelf
-            .create(&name)
-            .and_then(|out| pcapng::Writer::new(out, application, &run.about(one, choice)));
-        // Secrets of decrypted connections would go here, before their packets (`pcapng::Writer::secrets`), for the
-        // connections of `choice` alone.
+        let writer = shelf.create(&name).and_then(|out| {
+            let mut writer = pcapng::Writer::new(out, application, &run.about(one, choice))?;
+            // Of these connections alone, and before their packets, so that everybody reads them.
+            let randoms: BTreeSet<tls::Random> = choice
+                .connections()
+                .filter_map(|key| measured.randoms.get(&key))
+                .flatten()
+                .copied()
+                .collect();
+            let log: String = randoms
+                .iter()
+                .map(|random| measured.secrets.key_log(random))
+                .collect();
+            if run.options.redact.is_none() && !log.is_empty() {
+                writer.secrets(pcapng::TLS_KEY_LOG, log.as_bytes())?;
+            }
+            Ok(writer)
+        });
         Ok(Self {
             writer: writer.map_err(|error| unwritable(&name, &error))?,
             name,
@@ -596,7 +635,7 @@ impl<'a> PacketFile<'a> {
             (Some(key), Some(segment)) => {
                 let ends = [segment.source, segment.destination];
                 let ends = ends.map(|end| SocketAddr::new(key.address(end.ip()), end.port()));
-                let (bytes, len) = bare::packet(segment, ends, seen.payload);
+                let (bytes, len) = bare::packet(segment, ends, seen.payload.len());
                 (Cow::Owned(bytes), len)
             }
         };
@@ -679,6 +718,9 @@ impl<'a> PacketFile<'a> {
         Ok(number)
     }
 }
+
+/// ClientHellos of one connection whose secrets are kept: a second one follows a HelloRetryRequest or a renegotiation.
+const HELLOS: usize = 16;
 
 /// What a packet counts: its bytes, and those of its block.
 fn weight(seen: &Seen<'_>) -> u64 {

@@ -2,7 +2,7 @@
 //! while the shards work on the ones before; a shard runs everything from TCP to facts.
 
 use super::{
-    connection::{Outcome, Tap},
+    connection::{Keys, Outcome, Tap, Wanting},
     draft::{Held, Settings},
 };
 use crate::{
@@ -17,11 +17,11 @@ use crate::{
         exchange::{Exchange, Window},
         flow::{Endpoint, ServerFacts},
         packet::{Frame, Interface, IpPacket, Segment, Skip, Transport},
-        place::InputId,
+        place::{InputId, Place},
         prose::{Fixed, Hex, prose},
         time::{Span, Timestamp},
     },
-    tcp,
+    tcp, tls,
 };
 use rayon::prelude::*;
 use std::{
@@ -48,6 +48,10 @@ pub(super) struct Packets {
     pub(super) window: Window,
     pub(super) servers: ServerFacts,
     pub(super) opaque: Vec<Opaque>,
+    /// All TLS secrets that were given or found.
+    pub(super) secrets: Arc<tls::Secrets>,
+    /// TLS connections of which more would have been read, had all secrets been known from the start.
+    pub(super) late: Vec<Place>,
     /// Inputs whose clocks are ahead of that of another, by the connections that both show.
     pub(super) ahead: BTreeMap<InputId, (Span, InputId)>,
 }
@@ -63,10 +67,16 @@ pub(super) struct Counts {
 }
 
 /// Reads every packet.
-pub(super) fn read(mut timeline: Timeline<'_>, settings: &Arc<Settings>) -> Packets {
+///
+/// `secrets` are those of key logs; more may be in the inputs.
+pub(super) fn read(
+    mut timeline: Timeline<'_>,
+    settings: &Arc<Settings>,
+    secrets: &Arc<tls::Secrets>,
+) -> Packets {
     let mut packets = Packets::default();
     let mut shards: Vec<Shard> = (0..SHARDS).map(|_| Shard::new(settings)).collect();
-    let mut dealer = Dealer::new(settings.limits, timeline.inputs());
+    let mut dealer = Dealer::new(settings.limits, timeline.inputs(), secrets);
     let mut opaque = Unread::new(settings.limits);
     let mut hand = dealer.deal(&mut timeline, &mut packets);
     while !hand.is_empty() {
@@ -81,6 +91,7 @@ pub(super) fn read(mut timeline: Timeline<'_>, settings: &Arc<Settings>) -> Pack
         );
         hand = next;
     }
+    let mut wanting = Vec::new();
     for finished in shards
         .into_par_iter()
         .map(Shard::finish)
@@ -89,6 +100,7 @@ pub(super) fn read(mut timeline: Timeline<'_>, settings: &Arc<Settings>) -> Pack
         packets.exchanges.extend(finished.exchanges);
         packets.anomalies.merge(finished.anomalies);
         packets.servers.merge(finished.servers);
+        wanting.extend(finished.wanting);
         for (input, holes) in finished.holes {
             let counts = packets.counts.entry(input).or_default();
             counts.holes += holes.holes;
@@ -114,6 +126,9 @@ pub(super) fn read(mut timeline: Timeline<'_>, settings: &Arc<Settings>) -> Pack
         opaque.add(OpaqueProtocol::Quic, server, count);
     }
     packets.opaque = opaque.into_rows();
+    wanting.retain(|one| dealer.secrets.known(&one.random) > one.known);
+    packets.late = wanting.into_iter().map(|one| one.place).collect();
+    packets.secrets = dealer.secrets;
     packets.summaries = timeline.finish();
     packets
 }
@@ -201,6 +216,8 @@ struct Hand {
     /// Segments that came in fragments.
     assembled: Vec<Assembled>,
     cards: Vec<Vec<Card>>,
+    /// The TLS secrets known when it was dealt: those before the last of its packets and a little beyond.
+    secrets: Arc<tls::Secrets>,
 }
 
 impl Hand {
@@ -255,12 +272,14 @@ struct Dealer {
     /// Where there are several inputs.
     clocks: Option<tcp::HandshakeClocks>,
     hasher: foldhash::fast::FixedState,
+    secrets: Arc<tls::Secrets>,
 }
 
 impl Dealer {
-    fn new(limits: Limits, inputs: usize) -> Self {
+    fn new(limits: Limits, inputs: usize, secrets: &Arc<tls::Secrets>) -> Self {
         Self {
             limits,
+            secrets: Arc::clone(secrets),
             clocks: (inputs > 1).then(|| tcp::HandshakeClocks::new(limits.server_facts)),
             numbers: BTreeMap::new(),
             fragments: ip::Fragments::new(limits),
@@ -284,7 +303,22 @@ impl Dealer {
             self.open(&piece, &mut hand, packets);
             hand.pieces.push(piece);
         }
+        self.take_secrets(timeline, &mut packets.anomalies);
+        hand.secrets = Arc::clone(&self.secrets);
         hand
+    }
+
+    /// Takes the key logs that were found in the inputs.
+    fn take_secrets(&mut self, timeline: &mut Timeline<'_>, anomalies: &mut Anomalies) {
+        for (input, text) in timeline.take_key_logs() {
+            let secrets = Arc::make_mut(&mut self.secrets);
+            let lines = secrets.read(&text, &self.limits);
+            let place = Place {
+                input,
+                ..Place::default()
+            };
+            note_lines(&lines, place, anomalies);
+        }
     }
 
     fn open(&mut self, piece: &Piece, hand: &mut Hand, packets: &mut Packets) {
@@ -563,8 +597,8 @@ pub(super) struct Seen<'a> {
     pub(super) described: Option<&'a Interface>,
     /// The segment in it, or the one that it makes whole, with Wireshark's stream number.
     pub(super) segment: Option<&'a Segment>,
-    /// Bytes of the segment's payload that are there.
-    pub(super) payload: usize,
+    /// What is there of the segment's payload.
+    pub(super) payload: &'a [u8],
     /// Bytes of the segment, when it came in fragments.
     pub(super) assembled: Option<usize>,
     /// The frames that the segment came in, when it came in fragments. (Of fragments of tunnels within which
@@ -572,19 +606,24 @@ pub(super) struct Seen<'a> {
     pub(super) frames: &'a [u32],
 }
 
-/// Shows every frame in the order in which [`read`] takes them, and stops at the first error.
+/// What there was in each input, and all secrets that are known at the end.
+pub(super) type Walked = (Vec<(InputId, Summary)>, Arc<tls::Secrets>);
+
+/// Shows every frame in the order in which [`read`] takes them, and stops at the first error. What it was given of
+/// secrets comes back with those of the inputs.
 pub(super) fn walk<E>(
     mut timeline: Timeline<'_>,
     limits: &Limits,
+    secrets: &Arc<tls::Secrets>,
     each: &mut dyn FnMut(&Seen<'_>) -> Result<(), E>,
-) -> Result<Vec<(InputId, Summary)>, E> {
+) -> Result<Walked, E> {
     // What is odd has been said already.
     let mut unsaid = Packets::default();
-    let mut dealer = Dealer::new(*limits, 1);
+    let mut dealer = Dealer::new(*limits, 1, secrets);
     loop {
         let hand = dealer.deal(&mut timeline, &mut unsaid);
         if hand.is_empty() {
-            return Ok(timeline.finish());
+            return Ok((timeline.finish(), dealer.secrets));
         }
         let mut cards: Vec<(InputId, u32, &Card)> = hand
             .cards
@@ -615,7 +654,7 @@ pub(super) fn walk<E>(
                     segment: card.map(|card| &card.segment),
                     payload: card
                         .and_then(|card| hand.segment(card))
-                        .map_or(0, |(_, payload)| payload.len()),
+                        .map_or(&[], |(_, payload)| payload),
                     assembled: assembled.map(|assembled| assembled.bytes.len()),
                     frames: assembled.map_or(&[], |assembled| &assembled.frames),
                 })?;
@@ -629,6 +668,7 @@ struct Shard {
     table: tcp::Table<Tap>,
     settings: Arc<Settings>,
     held: Held,
+    keys: Keys,
     finished: Finished,
 }
 
@@ -637,6 +677,7 @@ struct Finished {
     exchanges: Vec<Exchange>,
     anomalies: Anomalies,
     opaque: Vec<super::connection::Opaque>,
+    wanting: Vec<Wanting>,
     holes: BTreeMap<InputId, tcp::Holes>,
     servers: ServerFacts,
 }
@@ -654,6 +695,7 @@ impl Finished {
         self.exchanges.extend(outcome.exchanges);
         self.anomalies.merge(outcome.anomalies);
         self.opaque.extend(outcome.opaque);
+        self.wanting.extend(outcome.wanting);
     }
 }
 
@@ -663,6 +705,7 @@ impl Shard {
             table: tcp::Table::new(settings.limits),
             settings: Arc::clone(settings),
             held: Held::default(),
+            keys: Keys::default(),
             finished: Finished::default(),
         }
     }
@@ -670,6 +713,8 @@ impl Shard {
     fn work(&mut self, hand: &Hand, cards: &[Card]) {
         let settings = Arc::clone(&self.settings);
         let held = &self.held;
+        self.keys.secrets = Arc::clone(&hand.secrets);
+        let keys = &self.keys;
         let mut anomalies = mem::take(&mut self.finished.anomalies);
         let finished = &mut self.finished;
         for card in cards {
@@ -686,7 +731,7 @@ impl Shard {
                 &card.segment,
                 payload,
                 &mut anomalies,
-                &mut |opening| Tap::new(opening, &settings, held),
+                &mut |opening| Tap::new(opening, &settings, held, keys),
                 &mut |tap| finished.take(tap.into_outcome(), &settings.limits),
             );
         }
@@ -703,6 +748,23 @@ impl Shard {
         finished.anomalies.merge(anomalies);
         finished.holes = holes;
         finished
+    }
+}
+
+/// Notes lines of a secrets block that are none of a key log.
+fn note_lines(lines: &tls::Lines, place: Place, anomalies: &mut Anomalies) {
+    if let Some((line, why)) = lines.first_bad {
+        anomalies.note(Kind::KeyLogLine, place, || {
+            format!(
+                "line {line} of a secrets block: {why}; {} such lines",
+                lines.bad
+            )
+        });
+    }
+    if lines.beyond > 0 {
+        anomalies.note(Kind::KeyLogLine, place, || {
+            format!("{} secrets beyond the limit", lines.beyond)
+        });
     }
 }
 

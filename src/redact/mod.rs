@@ -19,8 +19,8 @@ use crate::{
     anomaly::{Anomalies, Example},
     model::{
         analysis::{
-            Analysis, ClockOffset, Finding, Incident, Input, Opaque, Resume, SegmentRow, ServerRow,
-            SessionRow, Share, ShareBy, Timer,
+            Analysis, ClockOffset, Finding, Incident, Input, KeyLog, Opaque, Resume, SegmentRow,
+            ServerRow, SessionRow, Share, ShareBy, Timer,
         },
         event::{BatchedAnswer, Event, Text},
         exchange::{BackendName, Exchange, Request, Response},
@@ -53,6 +53,7 @@ pub fn redact(analysis: &mut Analysis, mut redactor: Redactor<'_>) {
         anomalies,
         // Is made of what is left, later.
         evidence: _,
+        key_logs,
     } = analysis;
     redactor.learn(inputs, exchanges, sessions);
     let redactor = &redactor;
@@ -71,6 +72,9 @@ pub fn redact(analysis: &mut Analysis, mut redactor: Redactor<'_>) {
         .for_each(|row| segment(row, redactor));
     for row in inputs {
         input(row, redactor);
+    }
+    for (row, number) in key_logs.iter_mut().zip(1..) {
+        key_log(row, number);
     }
     for Incident {
         server,
@@ -544,17 +548,17 @@ fn request(row: &mut Request, redactor: &Redactor<'_>) {
         forwarded: _,
         on_behalf,
     } = row;
-    redactor.boxed(Secret::Word, method);
-    redactor.boxed(Secret::Url, target);
-    redactor.boxed(Secret::Host, host);
+    redactor.shared(Secret::Word, method);
+    redactor.shared(Secret::Url, target);
+    redactor.shared(Secret::Host, host);
     if let Some(id) = session_id {
         redactor.session(id);
     }
     if let Some(id) = last_event_id {
-        redactor.boxed(Secret::EventId, id);
+        redactor.shared(Secret::EventId, id);
     }
     if let Some(version) = protocol_version {
-        redactor.boxed(Secret::Word, version);
+        redactor.shared(Secret::Word, version);
     }
     if let Some(agent) = user_agent {
         redactor.shared(Secret::Text, agent);
@@ -566,6 +570,19 @@ fn request(row: &mut Request, redactor: &Redactor<'_>) {
     for hash in [trace, on_behalf].into_iter().flatten() {
         *hash = redactor.key.rehash(*hash);
     }
+}
+
+/// As with inputs, the names of files often hold those of hosts and people.
+fn key_log(row: &mut KeyLog, number: usize) {
+    let KeyLog {
+        name,
+        secrets: _,
+        bad_lines: _,
+        // Forkscope's own words.
+        first_bad: _,
+        beyond: _,
+    } = row;
+    *name = format!("keylog-{number}");
 }
 
 fn response(row: &mut Response, redactor: &Redactor<'_>) {
@@ -591,13 +608,16 @@ fn response(row: &mut Response, redactor: &Redactor<'_>) {
     if let Some(id) = session_id {
         redactor.session(id);
     }
-    for text in [content_type, protocol_version].into_iter().flatten() {
+    if let Some(text) = content_type {
+        redactor.shared(Secret::Word, text);
+    }
+    if let Some(text) = protocol_version {
         redactor.boxed(Secret::Word, text);
     }
-    for text in [incarnation, server_name, server_version]
-        .into_iter()
-        .flatten()
-    {
+    if let Some(text) = incarnation {
+        redactor.shared(Secret::Text, text);
+    }
+    for text in [server_name, server_version].into_iter().flatten() {
         redactor.boxed(Secret::Text, text);
     }
     for BackendName { teller: _, name } in named {

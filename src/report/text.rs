@@ -363,11 +363,30 @@ impl<'a> Summary<'a> {
     fn unread(&self) -> Vec<String> {
         let inputs = &self.analysis.inputs;
         let sum = |of: fn(&Input) -> u64| inputs.iter().map(of).sum::<u64>();
-        let mut lines: Vec<String> = [
-            self.opaque(
-                OpaqueProtocol::Tls,
+        let [wrong, partial, late] = [Kind::WrongTlsKeys, Kind::PartialTlsKeys, Kind::LateTlsKeys]
+            .map(|kind| self.noted(kind));
+        let (one, many) = if wrong + partial + late == 0 {
+            (
                 "TLS connection without keys",
                 "TLS connections without keys",
+            )
+        } else {
+            (
+                "TLS connection that was not read",
+                "TLS connections that were not read",
+            )
+        };
+        let keys = |number: u64, what: &str| {
+            let connections = count(number, "TLS connection", "TLS connections");
+            (number > 0).then(|| format!("{connections} {what}"))
+        };
+        let mut lines: Vec<String> = [
+            self.opaque(OpaqueProtocol::Tls, one, many),
+            keys(wrong, "with keys that do not open what was said"),
+            keys(partial, "with a part of the keys: not all was read"),
+            keys(
+                late,
+                "with keys that came after the packets, from an input that is read only once",
             ),
             self.opaque(
                 OpaqueProtocol::Http2,
@@ -586,6 +605,14 @@ impl<'a> Summary<'a> {
             said.push(format!("{} for other reasons", grouped(rest)));
         }
         said.join("; ")
+    }
+
+    /// How often something odd was seen, in all inputs.
+    fn noted(&self, kind: Kind) -> u64 {
+        let all = self.analysis.anomalies.iter();
+        all.filter(|(_, other, _)| *other == kind)
+            .map(|(_, _, tally)| tally.count)
+            .sum()
     }
 
     /// The protocols that were seen and are not read.

@@ -1,89 +1,113 @@
-//! The ClientHello (RFC 8446, section 4.1.2) and the server name in it (RFC 6066, section 3).
+//! What hellos say (RFC 8446, sections 4.1.2 and 4.1.3), and the server name in them (RFC 6066, section 3).
 
-/// What the first bytes of a TLS client are.
+use super::{cursor::Cursor, keylog::Random};
+
+/// What a ClientHello says of how to read the connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Hello {
-    /// A ClientHello that names a server.
-    Names(String),
-    /// A ClientHello that names none, or what is no ClientHello.
-    NamesNone,
-    /// More bytes are needed.
-    More,
+pub(super) struct ClientHello {
+    pub(super) random: Random,
+    /// The server that it asks for; the outer one where the true one is encrypted (ECH).
+    pub(super) name: Option<String>,
+    /// It says that early data follow.
+    pub(super) early: bool,
+    /// The suites of TLS 1.3 that it offers, as numbers.
+    pub(super) suites: Vec<u16>,
 }
 
-/// A ClientHello that is longer is not looked at: with post-quantum keys they have about 2 KiB.
-pub const LONGEST: usize = 16 << 10;
+/// What a ServerHello says of how to read the connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ServerHello {
+    pub(super) random: Random,
+    /// As it counts: 0x0303 for TLS 1.2, 0x0304 for TLS 1.3.
+    pub(super) version: u16,
+    pub(super) suite: u16,
+    pub(super) session_id: Vec<u8>,
+    /// Encrypt-then-MAC (RFC 7366).
+    pub(super) mac_last: bool,
+    /// It asks for another ClientHello.
+    pub(super) retry: bool,
+}
 
-/// The name of the server that the ClientHello at the beginning of `stream` asks for.
-///
-/// It may be spread over several TLS records, and end anywhere in the last of `stream`. The outer
-/// name counts where the true one is encrypted (ECH).
-#[must_use]
-pub fn server_name(stream: &[u8]) -> Hello {
-    let mut message = Vec::new();
-    let mut rest = stream;
-    // The header of the message tells its length.
-    loop {
-        if let Some(body) = message_body(&message) {
-            return name_in(body).map_or(Hello::NamesNone, Hello::Names);
-        }
-        if message.first().is_some_and(|kind| *kind != CLIENT_HELLO) || message.len() > LONGEST {
-            return Hello::NamesNone;
-        }
-        let mut record = Cursor(rest);
-        let Some((kind, major)) = record.u8().zip(record.u8()) else {
-            return more_unless_long(stream);
+impl ClientHello {
+    /// Reads the body of the message. What follows the last extension that can be read is left.
+    pub(super) fn read(body: &[u8]) -> Option<Self> {
+        let mut body = Cursor(body);
+        let _version = body.u16()?;
+        let random = body.array()?;
+        let _session_id = body.u8_list()?;
+        let mut suites = body.u16_list()?;
+        let _compression = body.u8_list()?;
+        let mut hello = Self {
+            random,
+            name: None,
+            early: false,
+            suites: Vec::new(),
         };
-        if kind != HANDSHAKE || major != 3 {
-            return Hello::NamesNone;
-        }
-        let Some(fragment) = record.u8().and_then(|_minor| record.u16_list()) else {
-            return more_unless_long(stream);
-        };
-        // A handshake message has no empty fragments (RFC 8446, section 5.1).
-        if fragment.0.is_empty() {
-            return Hello::NamesNone;
-        }
-        message.extend_from_slice(fragment.0);
-        rest = record.0;
-    }
-}
-
-fn more_unless_long(stream: &[u8]) -> Hello {
-    if stream.len() > LONGEST {
-        Hello::NamesNone
-    } else {
-        Hello::More
-    }
-}
-
-/// The body of a ClientHello, when all of it is there.
-fn message_body(message: &[u8]) -> Option<Cursor<'_>> {
-    let mut message = Cursor(message);
-    (message.u8()? == CLIENT_HELLO).then_some(())?;
-    let [high, middle, low] = *message.take(3)?.first_chunk()?;
-    let length = u32::from_be_bytes([0, high, middle, low]);
-    message.take(usize::try_from(length).ok()?).map(Cursor)
-}
-
-fn name_in(mut body: Cursor<'_>) -> Option<String> {
-    let _version_and_random = body.take(2 + 32)?;
-    let _session_id = body.u8_list()?;
-    let _cipher_suites = body.u16_list()?;
-    let _compression = body.u8_list()?;
-    let mut extensions = body.u16_list()?;
-    loop {
-        let kind = extensions.u16()?;
-        let mut extension = extensions.u16_list()?;
-        if kind == SERVER_NAME {
-            let mut names = extension.u16_list()?;
-            loop {
-                let kind = names.u8()?;
-                let name = names.u16_list()?;
-                if kind == HOST_NAME {
-                    return host(name.0);
-                }
+        while let Some(suite) = suites.u16() {
+            if suite >> 8 == 0x13 {
+                hello.suites.push(suite);
             }
+        }
+        for (kind, extension) in extensions(body) {
+            match kind {
+                SERVER_NAME if hello.name.is_none() => hello.name = name_in(extension),
+                EARLY_DATA => hello.early = true,
+                _ => {}
+            }
+        }
+        Some(hello)
+    }
+}
+
+impl ServerHello {
+    /// Reads the body of the message.
+    pub(super) fn read(body: &[u8]) -> Option<Self> {
+        let mut body = Cursor(body);
+        let version = body.u16()?;
+        let random = body.array()?;
+        let session_id = body.u8_list()?.0.to_vec();
+        let suite = body.u16()?;
+        let _compression = body.u8()?;
+        let mut hello = Self {
+            random,
+            version,
+            suite,
+            session_id,
+            mac_last: false,
+            retry: random == RETRY,
+        };
+        for (kind, mut extension) in extensions(body) {
+            match kind {
+                SUPPORTED_VERSIONS => hello.version = extension.u16().unwrap_or(version),
+                ENCRYPT_THEN_MAC => hello.mac_last = true,
+                _ => {}
+            }
+        }
+        Some(hello)
+    }
+}
+
+/// Whether the body of EncryptedExtensions says that early data are taken.
+pub(super) fn takes_early_data(body: &[u8]) -> bool {
+    extensions(Cursor(body)).any(|(kind, _)| kind == EARLY_DATA)
+}
+
+/// The extensions of a message, from their length on.
+fn extensions(mut rest: Cursor<'_>) -> impl Iterator<Item = (u16, Cursor<'_>)> {
+    let mut list = rest.u16_list().unwrap_or(Cursor(&[]));
+    std::iter::from_fn(move || {
+        let kind = list.u16()?;
+        Some((kind, list.u16_list()?))
+    })
+}
+
+fn name_in(mut extension: Cursor<'_>) -> Option<String> {
+    let mut names = extension.u16_list()?;
+    loop {
+        let kind = names.u8()?;
+        let name = names.u16_list()?;
+        if kind == HOST_NAME {
+            return host(name.0);
         }
     }
 }
@@ -96,47 +120,21 @@ fn host(name: &[u8]) -> Option<String> {
     fits.then(|| name.to_ascii_lowercase())
 }
 
-/// Bytes that are cut from their front.
-struct Cursor<'a>(&'a [u8]);
-
-impl<'a> Cursor<'a> {
-    fn take(&mut self, len: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(len)?;
-        self.0 = rest;
-        Some(taken)
-    }
-
-    fn u8(&mut self) -> Option<u8> {
-        self.take(1)?.first().copied()
-    }
-
-    fn u16(&mut self) -> Option<u16> {
-        Some(u16::from_be_bytes(*self.take(2)?.first_chunk()?))
-    }
-
-    /// What follows a length of one byte.
-    fn u8_list(&mut self) -> Option<Self> {
-        let length = self.u8()?;
-        self.take(usize::from(length)).map(Cursor)
-    }
-
-    /// What follows a length of two bytes.
-    fn u16_list(&mut self) -> Option<Self> {
-        let length = self.u16()?;
-        self.take(usize::from(length)).map(Cursor)
-    }
-}
-
-/// Content type of a record: the first byte of what a TLS client says.
-pub const HANDSHAKE: u8 = 22;
-/// Type of a handshake message.
-const CLIENT_HELLO: u8 = 1;
-/// An extension, and the type of a name in it.
+/// Extensions, and the type of a name in one.
 const SERVER_NAME: u16 = 0;
 const HOST_NAME: u8 = 0;
+const ENCRYPT_THEN_MAC: u16 = 22;
+const EARLY_DATA: u16 = 42;
+const SUPPORTED_VERSIONS: u16 = 43;
+
+/// The random of a HelloRetryRequest (RFC 8446, section 4.1.3): the hash of its name.
+const RETRY: Random = [
+    0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91,
+    0xc2, 0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
+];
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     #![allow(
         clippy::indexing_slicing,
         clippy::cast_possible_truncation,
@@ -152,8 +150,8 @@ mod tests {
         out
     }
 
-    /// A ClientHello in records of at most `record` bytes.
-    fn hello(name: Option<&[u8]>, record: usize) -> Vec<u8> {
+    /// The body of a ClientHello.
+    pub(in super::super) fn client_hello(name: Option<&[u8]>) -> Vec<u8> {
         // A GREASE extension comes first (RFC 8701).
         let mut extensions = vec![0x0a, 0x0a, 0, 0];
         if let Some(name) = name {
@@ -161,64 +159,65 @@ mod tests {
             extensions.extend([0, 0]);
             extensions.extend(list(2, &list(2, &names)));
         }
-        let body = [
+        extensions.extend([0, 42, 0, 0]);
+        [
             vec![3, 3],
             vec![9; 32],
             list(1, &[1; 32]),
-            list(2, &[0x13, 1]),
+            list(2, &[0x13, 1, 0xc0, 0x2f, 0x13, 3]),
             list(1, &[0]),
             list(2, &extensions),
         ]
-        .concat();
-        let message = [vec![CLIENT_HELLO], list(3, &body)].concat();
-        let records = message
-            .chunks(record)
-            .flat_map(|fragment| [vec![HANDSHAKE, 3, 1], list(2, fragment)].concat());
-        records.collect()
+        .concat()
     }
 
     #[test]
-    fn finds_the_name_that_is_asked_for() {
-        for record in [1, 7, 40, 16_384] {
-            let named = hello(Some(b"MCP.example"), record);
-            assert_eq!(server_name(&named), Hello::Names("mcp.example".to_owned()));
-            assert_eq!(server_name(&hello(None, record)), Hello::NamesNone);
-            for len in 0..named.len() {
-                assert_eq!(server_name(&named[..len]), Hello::More, "{record} {len}");
-            }
-        }
-    }
-
-    #[test]
-    fn what_is_no_hello_and_no_host_names_none() {
-        for bytes in [
-            &b"GET / HTTP/1.1\r\n"[..],
-            b"\x16\x03\x03\x00\x04\x02\x00\x00\x46",
-            b"\x17\x03\x03\x00\x02ab",
-            b"\x16\x03\x03\x00\x00",
-        ] {
-            assert_eq!(server_name(bytes), Hello::NamesNone, "{bytes:?}");
-        }
+    fn reads_what_the_client_says() {
+        let hello = ClientHello::read(&client_hello(Some(b"MCP.example"))).unwrap();
+        assert_eq!(hello.name.as_deref(), Some("mcp.example"));
+        assert_eq!(hello.random, [9; 32]);
+        assert_eq!(hello.suites, [0x1301, 0x1303]);
+        assert!(hello.early);
+        let none = ClientHello::read(&client_hello(None)).unwrap();
+        assert_eq!(none.name, None);
         for name in [&b"a b"[..], b"", b"\x1b[31m", b"\xff"] {
-            assert_eq!(server_name(&hello(Some(name), 100)), Hello::NamesNone);
+            let hello = ClientHello::read(&client_hello(Some(name))).unwrap();
+            assert_eq!(hello.name, None);
         }
-        let endless = [
-            b"\x16\x03\x01\xff\xff\x01\xff\xff\xff".as_slice(),
-            &[0; LONGEST],
-        ]
-        .concat();
-        assert_eq!(server_name(&endless), Hello::NamesNone);
+    }
+
+    #[test]
+    fn reads_what_the_server_says() {
+        let hello = |random: [u8; 32], extensions: &[u8]| {
+            [
+                &[3, 3][..],
+                &random,
+                &[2, 7, 7],
+                &[0xc0, 0x13, 0],
+                &list(2, extensions),
+            ]
+            .concat()
+        };
+        let read = ServerHello::read(&hello([5; 32], &[0, 22, 0, 0])).unwrap();
+        assert_eq!((read.version, read.suite), (0x0303, 0xc013));
+        assert!(read.mac_last && !read.retry);
+        assert_eq!(read.session_id, [7, 7]);
+        let read = ServerHello::read(&hello(RETRY, &[0, 43, 0, 2, 3, 4])).unwrap();
+        assert_eq!((read.version, read.retry), (0x0304, true));
+        // SSL had no extensions.
+        let old = hello([5; 32], &[]);
+        assert!(ServerHello::read(&old[..old.len() - 2]).is_some());
     }
 
     proptest! {
         #[test]
         fn anything_may_come(mut bytes in prop::collection::vec(any::<u8>(), 0..200), at in 0_usize..120, flip: u8) {
-            let _ = server_name(&bytes);
-            bytes = hello(Some(b"mcp.example"), 50);
+            let _ = (ClientHello::read(&bytes), ServerHello::read(&bytes), takes_early_data(&bytes));
+            bytes = client_hello(Some(b"mcp.example"));
             if let Some(byte) = bytes.get_mut(at) {
                 *byte ^= flip;
             }
-            let _ = server_name(&bytes);
+            let _ = (ClientHello::read(&bytes), ServerHello::read(&bytes));
         }
     }
 }

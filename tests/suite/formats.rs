@@ -128,6 +128,45 @@ fn complaints(validator: &Validator, value: &Value) -> Vec<String> {
         .collect()
 }
 
+/// A spreadsheet runs a cell that begins so; `-1.5` is a number.
+fn would_run(cell: &str) -> bool {
+    cell.starts_with(['=', '+', '-', '@', '\t', '\r']) && cell.parse::<f64>().is_err()
+}
+
+/// In a terminal nothing moves the cursor, turns the text around or hides some of it, and no cell is a formula:
+/// whatever the wire says.
+#[test]
+fn nothing_runs_in_a_terminal_or_a_spreadsheet() {
+    let (mut cells, mut escaped) = (0, 0);
+    for (name, analysis) in ANALYSES.iter() {
+        for verbose in [false, true] {
+            let style = Style {
+                verbose,
+                ..Style::default()
+            };
+            let said = text(&report::SUMMARY, analysis, &style);
+            let hidden = said.chars().find(|&c| c != '\n' && is_hidden(c));
+            assert_eq!(hidden, None, "{name}");
+            escaped += said.matches("\\x1b[2J").count();
+        }
+        let tables = report::FOLDER.iter().chain([&report::EVENTS]);
+        for report in tables.filter(|report| report.file.ends_with(".csv")) {
+            let table = text(report, analysis, &Style::default());
+            let hidden = table.chars().find(|&c| c != '\n' && is_hidden(c));
+            assert_eq!(hidden, None, "{name} {}", report.file);
+            let mut rows = csv::Reader::from_reader(table.as_bytes());
+            for row in rows.records() {
+                for cell in &row.unwrap() {
+                    cells += 1;
+                    assert!(!would_run(cell), "{name} {}: {cell}", report.file);
+                }
+            }
+        }
+    }
+    assert!(cells > 10_000 && escaped > 10, "{cells} cells, {escaped}");
+    assert!(would_run("=cmd|' /C calc'!A0") && !would_run("-12.5") && !would_run("'=1"));
+}
+
 #[test]
 fn json_keeps_to_its_schemas() {
     let whole = validator(&schema::report(Keys::Closed));

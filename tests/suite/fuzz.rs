@@ -14,7 +14,7 @@ use crate::talk::{
     render_har,
     render_pcap::{self, Link},
     render_pcapng,
-    tcp::packets,
+    tcp::{packets, packets_h2},
 };
 use checks::CHECKS;
 use forkscope::{
@@ -134,18 +134,22 @@ fn carried(check: &str) -> Vec<(String, Vec<u8>)> {
     for (name, talk) in talks() {
         let mut food = Vec::new();
         let mut record = |kind: u8, bytes: &[u8]| match check {
-            "packet" | "http" => {
+            "packet" | "http" | "h2" => {
                 let [.., high, low] = (bytes.len() + 1).to_be_bytes();
                 food.extend([high, low, kind]);
                 food.extend(bytes);
             }
             _ => food.extend(bytes),
         };
-        for packet in packets(&talk) {
+        let packets = match check {
+            "h2" => packets_h2(&talk).unwrap_or_default(),
+            _ => packets(&talk),
+        };
+        for packet in packets {
             let server = packet.from != Side::Client;
             match check {
                 "packet" => record(0, &render_pcap::frame(&talk, &packet, Link::Ethernet)),
-                "http" if !packet.payload.is_empty() => {
+                "http" | "h2" if !packet.payload.is_empty() => {
                     record(0x30 | u8::from(server), &packet.payload);
                 }
                 "sse" | "message" if server => {
@@ -207,6 +211,7 @@ fn changed_captures_break_no_stage() {
     for (name, check) in CHECKS.iter().filter(|(name, _)| *name != "audit") {
         let seeds = match *name {
             "input" | "har" => &files,
+            "tls" => &crate::tls::records(),
             inner => &carried(inner),
         };
         bad += &failures(name, *check, seeds, cases(CASES));

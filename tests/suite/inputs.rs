@@ -712,7 +712,12 @@ fn what_cannot_be_read_is_named_by_server_and_is_no_clean_bill() {
     for name in ["b.example", "c.example", "d.example", "e.example", ""] {
         connect(&mut talk, 8443, &hello(name, 32));
     }
-    connect(&mut talk, 8080, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+    // A request whose header block ends within a field.
+    connect(
+        &mut talk,
+        8080,
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\x01\x01\x05\0\0\0\x01\x40",
+    );
     frames.push(datagram(50_000, 9, 443, b"\xc3\0\0\0\x01\x08"));
     frames.push(datagram(50_001, 9, 443, b"\x41\0\0\0"));
     // No QUIC: DTLS, and another port.

@@ -39,8 +39,14 @@ mod real;
 // HARs as each producer writes them, and what happens to them on their way.
 mod har;
 
+// HTTP/2 of real software, exchange by exchange as Wireshark's own engine reads it.
+mod h2;
+
 // Reassembly, held against Wireshark's own.
 mod follow;
+
+// TLS: captures of openssl, talks over TLS, and keys that lack, are wrong or come late.
+mod tls;
 
 // Which part of src/ may import which.
 mod layers;

@@ -157,9 +157,11 @@ fn truths() -> Vec<(String, Value)> {
 fn audit(truth: &Value) -> Analysis {
     let path = folder().join(truth["capture"].as_str().unwrap());
     assert!(path.exists(), "{} is missing", path.display());
+    let key_logs = truth["keylog"].as_str().map(|name| folder().join(name));
     let options = Options {
         inputs: vec![path.to_str().unwrap().to_owned()],
         jobs: 1,
+        key_logs: key_logs.into_iter().collect(),
         ..Options::default()
     };
     run(&options, &Progress::default()).unwrap()

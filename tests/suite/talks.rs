@@ -8,7 +8,7 @@ use crate::talk::{
     render_har,
     render_pcap::{Link, Pcap, render},
     render_pcapng,
-    tcp::{Packet, packets},
+    tcp::{Packet, packets, packets_h2},
 };
 use forkscope::{
     model::{analysis::Analysis, time::Span},
@@ -63,6 +63,46 @@ fn every_talk_gives_one_report_on_every_road_of_packets() {
     }
     assert!(bad.is_empty(), "\n{bad}");
 }
+
+/// HTTP/2 gives the same report as HTTP/1.1, of every talk that it can carry.
+#[test]
+fn every_talk_gives_its_report_over_http2() {
+    let mut bad = String::new();
+    let mut left_out: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for talk in talks() {
+        let packets_h2 = match packets_h2(&talk) {
+            Ok(packets) => packets,
+            Err(why) => {
+                left_out.entry(why).or_default().push(talk.name);
+                continue;
+            }
+        };
+        let bytes = pcap(&talk, &packets_h2);
+        if let Some(folder) = std::env::var_os("FORKSCOPE_TALK_OUT") {
+            let name = format!("{}.http2.pcap", talk.name);
+            fs::write(Path::new(&folder).join(name), &bytes).unwrap();
+        }
+        let analysis = audit(&talk, &bytes);
+        let want = fingerprint(&audit(&talk, &pcap(&talk, &packets(&talk))));
+        let got = fingerprint(&analysis);
+        if TOLD_BETTER.iter().any(|(name, _)| *name == talk.name) {
+            assert_ne!(got, want, "{}: no longer told better", talk.name);
+            continue;
+        }
+        if got != want {
+            let _ = writeln!(bad, "{}:\n{got}--- want\n{want}", talk.name);
+        }
+    }
+    assert!(bad.is_empty(), "\n{bad}\nleft out: {left_out:#?}");
+    let count: usize = left_out.values().map(Vec::len).sum();
+    assert!(count <= 2, "HTTP/2 can carry all but two: {left_out:#?}");
+}
+
+/// Talks of which HTTP/2 tells more than HTTP/1.1.
+const TOLD_BETTER: &[(&str, &str)] = &[(
+    "lost-refusal-and-initialize",
+    "an answer on a stream of its own is not taken for another's",
+)];
 
 /// A HAR of the same conversation gives the same, but for what it cannot carry.
 #[test]

@@ -160,7 +160,11 @@ impl Line<'_> {
     fn ended_by_server(&self) -> bool {
         matches!(
             self.exchange.end.cause,
-            EndCause::StreamEnd | EndCause::ServerFin | EndCause::ServerRst
+            EndCause::StreamEnd
+                | EndCause::ServerFin
+                | EndCause::ServerRst
+                | EndCause::StreamResetByServer
+                | EndCause::Goaway
         )
     }
 

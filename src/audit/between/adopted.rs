@@ -17,7 +17,10 @@ use crate::model::{
     time::Timestamp,
 };
 use foldhash::fast::RandomState;
-use std::collections::{BTreeSet, HashMap};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    net::SocketAddr,
+};
 
 type Map<K, V> = HashMap<K, V, RandomState>;
 
@@ -38,6 +41,8 @@ pub(super) struct Adoptions<'a> {
     unknown_from: Map<Option<&'a Endpoint>, Timestamp>,
     /// The same, whatever the server.
     unknown: Option<Timestamp>,
+    /// From when on exchanges may be missing altogether: by server.
+    blank_from: BTreeMap<SocketAddr, Timestamp>,
 }
 
 impl<'a> Adoptions<'a> {
@@ -51,7 +56,12 @@ impl<'a> Adoptions<'a> {
             initializes: Map::default(),
             unknown_from: Map::default(),
             unknown: None,
+            blank_from: BTreeMap::new(),
         };
+        for blank in run.servers.blanks.iter() {
+            let from = all.blank_from.entry(blank.server).or_insert(blank.from);
+            *from = blank.from.min(*from);
+        }
         for (number, exchange) in (0..).zip(run.exchanges) {
             all.add(number, exchange);
         }
@@ -126,7 +136,8 @@ impl<'a> Adoptions<'a> {
             let unknown = self
                 .unknown_from
                 .get(&server)
-                .is_some_and(|&from| from <= time);
+                .is_some_and(|&from| from <= time)
+                || self.may_have_missed(server, time);
             (
                 (named && !unknown).then_some(Adoption::OnInitialize)?,
                 started,
@@ -135,7 +146,8 @@ impl<'a> Adoptions<'a> {
             let service = self.run.service_of.get(index)?;
             let whole = self.run.whole.get(*service as usize) == Some(&true)
                 && !self.torn.contains(service)
-                && self.unknown.is_none_or(|from| from > time);
+                && self.unknown.is_none_or(|from| from > time)
+                && !self.may_have_missed(first.server.as_ref(), time);
             if first.method() == "DELETE" || !whole {
                 return None;
             }
@@ -168,6 +180,16 @@ impl<'a> Adoptions<'a> {
             && refused
                 .zip(answered)
                 .is_some_and(|(refused, answered)| refused < answered)
+    }
+
+    /// Whether whole exchanges with a server may be missing before a time, on a connection that could not be
+    /// read or that lost both directions.
+    fn may_have_missed(&self, server: Option<&Endpoint>, time: Timestamp) -> bool {
+        let from = match server {
+            Some(Endpoint::Address(server)) => self.blank_from.get(server),
+            _ => None,
+        };
+        self.run.servers.blanks.are_more() || from.is_some_and(|&from| from <= time)
     }
 
     /// Whether ids mean something to a server: its initialize issues them, or its answers name this one.

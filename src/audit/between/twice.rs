@@ -409,7 +409,8 @@ fn pending(
             | EndCause::ClientFin
             | EndCause::ClientRst
             | EndCause::Goaway
-            | EndCause::StreamReset
+            | EndCause::StreamResetByClient
+            | EndCause::StreamResetByServer
     );
     let at_work = match &exchange.response {
         Some(response) => response.media == Media::Json && !response.complete,

@@ -73,18 +73,26 @@ impl<'a> View<'_, 'a> {
         let waited = self.exchange.end.time.since(self.exchange.time());
         let patient = waited >= self.patience();
         match self.exchange.end.cause {
-            EndCause::StreamEnd | EndCause::ServerFin | EndCause::ServerRst | EndCause::Goaway => {
+            EndCause::StreamEnd
+            | EndCause::ServerFin
+            | EndCause::ServerRst
+            | EndCause::StreamResetByServer
+            | EndCause::Goaway => {
                 say(
                     Verdict::Ignored,
                     Confidence::High,
                     prose!("the server ended it without {}", owed),
                 );
             }
-            EndCause::ClientFin | EndCause::ClientRst | EndCause::StreamReset if patient => say(
-                Verdict::Ignored,
-                Confidence::High,
-                prose!("the client gave up without {}", owed),
-            ),
+            EndCause::ClientFin | EndCause::ClientRst | EndCause::StreamResetByClient
+                if patient =>
+            {
+                say(
+                    Verdict::Ignored,
+                    Confidence::High,
+                    prose!("the client gave up without {}", owed),
+                );
+            }
             EndCause::CaptureEnd if patient && !seen_after.is_empty() => say(
                 Verdict::Ignored,
                 Confidence::Medium,

@@ -195,12 +195,14 @@ impl Room<'_> {
             let poll = match cause {
                 _ if clean => next != Some(true),
                 EndCause::StreamEnd => next != Some(true),
-                EndCause::ServerFin | EndCause::ServerRst | EndCause::Goaway | EndCause::Silent => {
-                    false
-                }
+                EndCause::ServerFin
+                | EndCause::ServerRst
+                | EndCause::StreamResetByServer
+                | EndCause::Goaway
+                | EndCause::Silent => false,
                 EndCause::ClientFin
                 | EndCause::ClientRst
-                | EndCause::StreamReset
+                | EndCause::StreamResetByClient
                 | EndCause::Unknown => {
                     if next.is_none() {
                         continue;
@@ -253,10 +255,14 @@ impl Room<'_> {
 
     fn ended_by(&self, number: u32, end: Timestamp, cause: EndCause) -> Option<CutBy> {
         match cause {
-            EndCause::ClientFin | EndCause::ClientRst | EndCause::StreamReset => {
+            EndCause::ClientFin | EndCause::ClientRst | EndCause::StreamResetByClient => {
                 Some(CutBy::Client)
             }
-            EndCause::StreamEnd | EndCause::ServerFin | EndCause::ServerRst | EndCause::Goaway => {
+            EndCause::StreamEnd
+            | EndCause::ServerFin
+            | EndCause::ServerRst
+            | EndCause::StreamResetByServer
+            | EndCause::Goaway => {
                 let inner = self.behind.get(number as usize).copied().flatten();
                 let Some(inner) = inner.and_then(|inner| self.exchanges.get(inner as usize)) else {
                     return Some(CutBy::Server);
@@ -265,6 +271,7 @@ impl Room<'_> {
                     EndCause::StreamEnd
                     | EndCause::ServerFin
                     | EndCause::ServerRst
+                    | EndCause::StreamResetByServer
                     | EndCause::Goaway
                         if inner.end.time <= end.plus(DISORDER) =>
                     {

@@ -58,6 +58,7 @@ pub(super) fn observations(
             EndCause::StreamEnd
                 | EndCause::ServerFin
                 | EndCause::ServerRst
+                | EndCause::StreamResetByServer
                 | EndCause::Goaway
                 | EndCause::Unknown
         );

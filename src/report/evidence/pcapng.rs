@@ -4,6 +4,9 @@
 use crate::model::{packet::Interface, time::Timestamp};
 use std::io::{self, Write};
 
+/// Secrets of TLS in NSS key log format.
+pub const TLS_KEY_LOG: u32 = 0x544c_534b;
+
 /// A pcapng file that is being written.
 #[derive(Debug)]
 pub struct Writer<W> {
@@ -61,8 +64,7 @@ impl<W: Write> Writer<W> {
         Ok(u32::try_from(self.clocks.len() - 1).unwrap_or(u32::MAX))
     }
 
-    /// Secrets that the packets after them are decrypted with: `kind` is that of the draft (`0x544c534b` for TLS in NSS
-    /// key log format).
+    /// Secrets that the packets after them are decrypted with: `kind` is that of the draft (such as [`TLS_KEY_LOG`]).
     ///
     /// # Errors
     ///

@@ -45,7 +45,7 @@ pub(super) fn ends() -> Vec<&'static str> {
 pub(super) fn causes() -> Vec<&'static str> {
     use EndCause::{
         CaptureEnd, ClientFin, ClientRst, Goaway, ServerFin, ServerRst, Silent, StreamEnd,
-        StreamReset, Unknown,
+        StreamResetByClient, Unknown,
     };
     [
         StreamEnd,
@@ -54,7 +54,7 @@ pub(super) fn causes() -> Vec<&'static str> {
         ServerRst,
         ClientRst,
         Goaway,
-        StreamReset,
+        StreamResetByClient,
         Silent,
         CaptureEnd,
         Unknown,

@@ -137,6 +137,7 @@ fn impairments_keep_every_byte() {
         ack: 0,
         payload: payload(n),
         ip_id: u16::from(n),
+        lost: false,
     };
     let clean: Vec<Packet> = (0..20).map(packet).collect();
     let bytes = |packets: &[Packet]| -> BTreeMap<u32, u8> {

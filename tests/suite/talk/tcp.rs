@@ -3,6 +3,7 @@
 use super::{
     model::{Close, Side, Talk},
     wire::{Flight, Sent, flights},
+    wire_h2,
 };
 
 /// A TCP segment, before it has headers.
@@ -18,6 +19,8 @@ pub(crate) struct Packet {
     pub(crate) payload: Vec<u8>,
     /// Tells a copy of a packet from a retransmission.
     pub(crate) ip_id: u16,
+    /// The tap did not see it.
+    pub(crate) lost: bool,
 }
 
 impl Packet {
@@ -29,7 +32,31 @@ impl Packet {
 
 /// The packets of a talk as a tap sees them, in order of time.
 pub(crate) fn packets(talk: &Talk) -> Vec<Packet> {
-    let flights = flights(talk);
+    packets_of(talk, &flights(talk))
+}
+
+/// Those of the same talk in HTTP/2, or why it cannot carry it.
+pub(crate) fn packets_h2(talk: &Talk) -> Result<Vec<Packet>, &'static str> {
+    Ok(packets_of(talk, &wire_h2::flights(talk)?))
+}
+
+/// Those of flights of its connections.
+pub(crate) fn packets_of(talk: &Talk, flights: &[Flight]) -> Vec<Packet> {
+    seen(sent(talk, flights))
+}
+
+/// What a tap sees of packets.
+pub(crate) fn seen(mut packets: Vec<Packet>) -> Vec<Packet> {
+    packets.retain(|packet| !packet.lost);
+    packets.sort_by_key(|p: &Packet| p.at);
+    for (index, packet) in packets.iter_mut().enumerate() {
+        packet.ip_id = u16::try_from(index % 0xffff).unwrap_or_default() + 1;
+    }
+    packets
+}
+
+/// The packets of flights as they were sent, those among them that the tap did not see.
+pub(crate) fn sent(talk: &Talk, flights: &[Flight]) -> Vec<Packet> {
     let mut connections: Vec<Conversation> =
         (0..talk.connections.len()).map(Conversation::new).collect();
     let mut out = Vec::new();
@@ -38,10 +65,6 @@ pub(crate) fn packets(talk: &Talk) -> Vec<Packet> {
             .iter()
             .any(|f| f.connection == flight.connection);
         connections[flight.connection].take(flight, more, &mut out);
-    }
-    out.sort_by_key(|p: &Packet| p.at);
-    for (index, packet) in out.iter_mut().enumerate() {
-        packet.ip_id = u16::try_from(index % 0xffff).unwrap_or_default() + 1;
     }
     out
 }
@@ -126,18 +149,17 @@ impl Conversation {
         let phantom = u32::from(flags & (SYN | FIN) != 0);
         let length = u32::try_from(payload.len()).unwrap_or_default();
         self.next[from as usize] = seq.wrapping_add(length + phantom);
-        if !lost {
-            out.push(Packet {
-                at: self.at,
-                connection: self.connection,
-                from,
-                flags,
-                seq,
-                ack,
-                payload: payload.to_vec(),
-                ip_id: 0,
-            });
-        }
+        out.push(Packet {
+            at: self.at,
+            connection: self.connection,
+            from,
+            flags,
+            seq,
+            ack,
+            payload: payload.to_vec(),
+            ip_id: 0,
+            lost,
+        });
         // Packets of one line follow each other closely: a line has a millisecond.
         self.at += 10;
     }
