@@ -38,8 +38,9 @@ pub(crate) struct Audit {
     /// Write a small capture of what proves it for each finding into DIR, payload as captured
     ///
     /// A pcapng with the connections of the finding's session, comments at the packets that decide, and index.csv; a
-    /// HAR for what a HAR shows. The inputs are read again for it, so it does not go with standard input or pipes. With
-    /// --redact there is no payload in it, and no address of the capture.
+    /// HAR for what a HAR shows. Of TLS that was decrypted the secrets of those connections are in it. The inputs are
+    /// read again for it, so it does not go with standard input or pipes. With --redact there is no payload in it, no
+    /// secret, and no address of the capture.
     #[arg(long, value_name = "DIR")]
     evidence: Option<PathBuf>,
     /// Cuts of one server no more than DUR apart are one incident (500ms, 2s, 1min; seconds without a unit)
