@@ -83,16 +83,15 @@ fn keep_apart(folder: &Path, analysis: &Analysis) -> anyhow::Result<()> {
     let Ok(folder) = fs::canonicalize(folder) else {
         return Ok(());
     };
-    let inputs = analysis
-        .inputs
-        .iter()
-        .filter_map(|input| input.path.as_deref());
-    for input in inputs {
-        if fs::canonicalize(input).is_ok_and(|input| input.starts_with(&folder)) {
+    for input in &analysis.inputs {
+        let path = input.path.as_deref().map(fs::canonicalize);
+        if path.is_some_and(|path| path.is_ok_and(|path| path.starts_with(&folder))) {
+            // The name that the reports have for it: it may be hidden there.
+            let mut name = String::new();
+            escape_name_to(&input.name, &mut name);
             anyhow::bail!(
-                "{}: no evidence was written, for it holds an input of this run, {}",
-                folder.display(),
-                input.display()
+                "{}: no evidence was written, for it holds an input of this run, {name}",
+                folder.display()
             );
         }
     }

@@ -162,6 +162,14 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
+    /// Why an input cannot be read again; errors name files.
+    fn reason(&self, error: &Error) -> String {
+        match self.options.redact {
+            None => error.to_string(),
+            Some(_) => "it cannot be read again".to_owned(),
+        }
+    }
+
     fn source(&self, id: InputId) -> Option<Source> {
         let row = self.analysis.inputs.get(id.0 as usize)?;
         Some(Source {
@@ -192,7 +200,7 @@ impl<'a> Run<'a> {
                 }
                 Ok(Classified::Har(har)) => opened.hars.push((id, har)),
                 Err(error) => {
-                    let why = (source.name, error.to_string());
+                    let why = (source.name, self.reason(&error));
                     self.unread.entry(id).or_insert(why);
                 }
             }
@@ -357,7 +365,7 @@ impl<'a> Run<'a> {
                     .inputs
                     .get(id.0 as usize)
                     .map_or("", |row| &*row.name);
-                let why = (name.to_owned(), error.to_string());
+                let why = (name.to_owned(), self.reason(&error));
                 self.unread.entry(id).or_insert(why);
             }
         }
@@ -407,7 +415,7 @@ impl<'a> Run<'a> {
             let mut text = match source.open(&limits, &progress.done) {
                 Ok((text, _)) => text,
                 Err(error) => {
-                    unread.push((id, error.to_string()));
+                    unread.push((id, self.reason(&error)));
                     Box::new(io::empty())
                 }
             };

@@ -928,6 +928,14 @@ fn a_folder_with_inputs_in_it_is_left_alone() {
         said(&output)
     );
     assert_eq!(names(folder.path()), ["below"]);
+    let capture = capture.to_str().unwrap();
+    let output = forkscope(&["audit", "-q", "--redact", "--evidence", dir, capture]);
+    assert!(
+        said(&output).contains("input of this run, input-1"),
+        "{}",
+        said(&output)
+    );
+    assert!(!said(&output).contains("a.pcap"));
 }
 
 #[test]

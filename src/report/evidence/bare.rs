@@ -19,7 +19,7 @@ pub fn packet(
     let mut out = Vec::with_capacity(60);
     match (source.ip(), destination.ip()) {
         (IpAddr::V4(source), IpAddr::V4(destination)) => {
-            // A length that does not fit is 0, as where the card cut the segment (RFC 9293 knows no such packet).
+            // A length that does not fit is 0, as captures have it of segments that the network card was to cut.
             let total = u16::try_from(payload.saturating_add(40)).unwrap_or(0);
             out.extend([0x45, 0]);
             out.extend(total.to_be_bytes());
