@@ -95,6 +95,9 @@ pub struct Limits {
     /// Refusals of connections, and ends of torn ones, that each shard remembers: a scan of ports must not
     /// fill the memory. Beyond it, less is known of when servers started and what was seen whole.
     pub server_facts: usize,
+    /// TLS connections of an input that are named because not all of them was read: 1000; a report is read by
+    /// people, and the counts have all.
+    pub unread_tls: usize,
     /// Findings that get a file of evidence, the worst first: 100, more than anybody opens, and few enough for
     /// their files to be open at once beside the inputs.
     pub evidence_files: usize,
@@ -142,6 +145,7 @@ impl Default for Limits {
             text: 8 << 10,
             har_entry: 256 << 20,
             server_facts: 1 << 16,
+            unread_tls: 1000,
             evidence_files: 100,
             evidence_bytes: 4 << 20,
             history_looks: 8_000_000,

@@ -188,6 +188,7 @@ fn gather(options: &Options, progress: &Progress) -> Result<Harvest, Error> {
         harvest.window = read.window;
         harvest.servers = read.servers;
         harvest.opaque = read.opaque;
+        harvest.randoms = read.randoms;
         harvest.ahead = read.ahead;
     }
     let mut read: Vec<Har> = har_inputs

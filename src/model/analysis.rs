@@ -6,13 +6,13 @@ use super::{
     flow::{Blank, Endpoint},
     har::HarFacts,
     id::SessionId,
-    place::Place,
+    place::{InputId, Place},
     prose::Prose,
     time::{Span, Timestamp},
     verdict::{Confidence, IdScheme, SessionEnd, Severity, Verdict},
 };
 use crate::anomaly::Anomalies;
-use std::{path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 /// Everything a run found out.
 #[derive(Debug, Default)]
@@ -49,6 +49,9 @@ pub struct Analysis {
     pub evidence: Vec<Exhibit>,
     /// The key logs that were named, in that order.
     pub key_logs: Vec<KeyLog>,
+    /// The randoms under which key logs have the secrets of TLS connections, by input and stream. They are in the
+    /// packets for everybody to see; no report shows them.
+    pub tls_randoms: BTreeMap<(InputId, u32), Vec<[u8; 32]>>,
     /// Totals over the run.
     pub totals: Totals,
     /// Oddities of captures and wire.
@@ -114,6 +117,8 @@ pub struct Input {
     pub tls_opaque: u64,
     /// HTTP/2 connections that could not be read.
     pub http2_opaque: u64,
+    /// Its TLS, and what keys gave of it.
+    pub tls: TlsSeen,
     /// Holes in TCP streams.
     pub holes: u64,
     /// Bytes in those holes.
@@ -132,6 +137,70 @@ pub struct Input {
     pub damaged: Prose,
     /// Why it could not be read at all.
     pub unreadable: Option<Prose>,
+}
+
+/// The TLS of an input, and what keys gave of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TlsSeen {
+    /// Secrets in it, in blocks of a pcapng.
+    pub secrets: u64,
+    /// Connections of TLS.
+    pub connections: u64,
+    /// Those that were read, as far as they were captured.
+    pub read: u64,
+    /// The others, in order of their stream numbers, up to the limit.
+    pub unread: Vec<UnreadTls>,
+}
+
+/// A TLS connection of which not all was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct UnreadTls {
+    /// Its first packet.
+    pub place: Place,
+    /// Why.
+    pub why: WhyUnread,
+}
+
+/// Why a TLS connection was not read, or not all of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WhyUnread {
+    /// There are no keys for it.
+    NoKeys,
+    /// There are, and nothing opens with them.
+    WrongKeys,
+    /// There are keys, but none of what was said after the handshake.
+    HandshakeKeys,
+    /// There are keys of what one side said alone, and that was read.
+    OneSide,
+    /// A part of the handshake that is needed is not in the capture.
+    NoHandshake,
+    /// A version or a cipher suite that is not read.
+    Unsupported,
+}
+
+impl WhyUnread {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::NoKeys,
+        Self::WrongKeys,
+        Self::HandshakeKeys,
+        Self::OneSide,
+        Self::NoHandshake,
+        Self::Unsupported,
+    ];
+
+    /// As shown in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NoKeys => "no-keys",
+            Self::WrongKeys => "wrong-keys",
+            Self::HandshakeKeys => "handshake-keys",
+            Self::OneSide => "one-side",
+            Self::NoHandshake => "no-handshake",
+            Self::Unsupported => "unsupported",
+        }
+    }
 }
 
 /// What is known of the clock of an input, and how it was put right.

@@ -17,6 +17,7 @@ use crate::{
         verdict::Severity,
     },
     redact::{Redactor, redact},
+    tls,
 };
 use rayon::prelude::*;
 use std::{
@@ -35,6 +36,8 @@ pub(super) struct Harvest {
     pub(super) window: Window,
     pub(super) servers: ServerFacts,
     pub(super) opaque: Vec<Opaque>,
+    /// Under which the secrets of TLS connections are in key logs: by input and stream.
+    pub(super) randoms: BTreeMap<(InputId, u32), Vec<tls::Random>>,
     /// What was added to the times of which inputs because the user said so.
     pub(super) given: BTreeMap<InputId, Span>,
     /// Inputs whose clocks are ahead of that of another, by the connections that both show.
@@ -114,6 +117,7 @@ pub(super) fn conclude(harvest: Harvest, options: &Options) -> Analysis {
         mut window,
         mut servers,
         opaque,
+        randoms,
         given,
         ahead,
     } = harvest;
@@ -179,6 +183,7 @@ pub(super) fn conclude(harvest: Harvest, options: &Options) -> Analysis {
         servers: overall.servers,
         opaque,
         key_logs,
+        tls_randoms: randoms,
         ..Analysis::default()
     };
     for ((session, judged), judgements) in grouping.sessions.iter().zip(&mut judged).zip(judgements)
@@ -445,6 +450,7 @@ fn count_inputs(analysis: &mut Analysis, grouping: &Grouping, counts: &BTreeMap<
             row.tcp_connections = counts.tcp_connections;
             row.tls_opaque = counts.tls_opaque;
             row.http2_opaque = counts.http2_opaque;
+            row.tls.clone_from(&counts.tls);
             row.holes = counts.holes;
             row.hole_bytes = counts.hole_bytes;
         }

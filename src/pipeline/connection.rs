@@ -6,7 +6,7 @@ use crate::{
     anomaly::{Anomalies, Kind},
     http,
     model::{
-        analysis::OpaqueProtocol,
+        analysis::{OpaqueProtocol, WhyUnread},
         exchange::{
             ConnectionId, End, EndCause, Exchange, Part, Request, Response, Scheme, Source,
         },
@@ -46,12 +46,25 @@ pub(super) struct Outcome {
     pub(super) anomalies: Anomalies,
     /// What it spoke, when that could not be read.
     pub(super) opaque: Option<Opaque>,
+    /// What became of it when it is TLS.
+    pub(super) tls: Option<Tls>,
     /// Keys that would have been wanted for it.
     pub(super) wanting: Option<Wanting>,
     /// When bytes of it are not in the capture: its ends, when it began, and the last hole.
     pub(super) torn: Option<([SocketAddr; 2], (Timestamp, Timestamp))>,
     /// Where exchanges may lie of which nothing is in the capture.
     pub(super) blanks: Vec<Blank>,
+}
+
+/// A connection of TLS.
+#[derive(Debug)]
+pub(super) struct Tls {
+    /// Its first packet.
+    pub(super) place: Place,
+    /// Why it was not read, or not all of it.
+    pub(super) why: Option<WhyUnread>,
+    /// Under which its secrets are in key logs.
+    pub(super) randoms: Vec<tls::Random>,
 }
 
 /// A connection that could not be read.
@@ -280,6 +293,21 @@ impl Tap {
     }
 }
 
+/// Why not all of a TLS connection was read.
+const fn why_unread(outcome: tls::Outcome) -> Option<WhyUnread> {
+    Some(match outcome {
+        tls::Outcome::Read => return None,
+        tls::Outcome::Half(_) => WhyUnread::OneSide,
+        tls::Outcome::Opaque(reason) => match reason {
+            tls::Reason::Handshake(_) => WhyUnread::NoHandshake,
+            tls::Reason::Version(_) | tls::Reason::Suite(_) => WhyUnread::Unsupported,
+            tls::Reason::NoKeys => WhyUnread::NoKeys,
+            tls::Reason::PartKeys => WhyUnread::HandshakeKeys,
+            tls::Reason::WrongKeys => WhyUnread::WrongKeys,
+        },
+    })
+}
+
 impl tcp::Sink for Tap {
     fn starts(&mut self, sender: Side, sequence: u32) {
         if let Some(initial) = self.recorder.initial.get_mut(sender.index()) {
@@ -383,6 +411,11 @@ impl tcp::Sink for Tap {
             };
             let outcome = tls.finish(last, &mut out);
             unread = matches!(outcome, tls::Outcome::Opaque(_));
+            self.recorder.outcome.tls = Some(Tls {
+                place: self.opened.place,
+                why: why_unread(outcome),
+                randoms: tls.randoms().to_vec(),
+            });
             self.recorder.outcome.wanting = tls.wanting().map(|(random, known)| Wanting {
                 random,
                 known,
@@ -414,7 +447,19 @@ impl tcp::Sink for Tap {
             until: until.unwrap_or(end),
         });
         self.recorder.outcome.blanks.extend(blanks);
-        self.recorder.outcome.opaque = self.opaque(self.syn, unread);
+        let opaque = self.opaque(self.syn, unread);
+        if opaque
+            .as_ref()
+            .is_some_and(|one| one.protocol == OpaqueProtocol::Tls)
+        {
+            // It may have been seen to be TLS only where HTTP was looked for.
+            self.recorder.outcome.tls.get_or_insert(Tls {
+                place: self.opened.place,
+                why: Some(WhyUnread::NoHandshake),
+                randoms: Vec::new(),
+            });
+        }
+        self.recorder.outcome.opaque = opaque;
         self.recorder.close(last);
     }
 }

@@ -124,8 +124,6 @@ struct Measured {
     parts: BTreeMap<(InputId, u32), (u32, (u64, u64))>,
     /// The latest packet of each input: time and frame.
     latest: BTreeMap<InputId, (Timestamp, u32)>,
-    /// The randoms of the ClientHellos of the wanted connections.
-    randoms: BTreeMap<(InputId, u32), BTreeSet<tls::Random>>,
     /// The secrets of the key logs that were named, and of the inputs.
     secrets: Arc<tls::Secrets>,
 }
@@ -212,7 +210,6 @@ impl<'a> Run<'a> {
         let Measured {
             mut parts,
             mut latest,
-            mut randoms,
             mut secrets,
         } = Measured::default();
         let most = self.options.limits.fragmented.saturating_mul(64);
@@ -235,12 +232,6 @@ impl<'a> Run<'a> {
                     return Ok(());
                 };
                 if let Some(connection) = sizes.connection(input, stream) {
-                    if let Some(random) = tls::client_random(seen.payload) {
-                        let randoms = randoms.entry((input, stream)).or_default();
-                        if randoms.len() < HELLOS {
-                            randoms.insert(random);
-                        }
-                    }
                     let position = connection.take(seen.frame.place.frame, weight(seen));
                     let earlier = seen
                         .frames
@@ -268,7 +259,6 @@ impl<'a> Run<'a> {
         let measured = Measured {
             parts,
             latest,
-            randoms,
             secrets,
         };
         Ok((sizes, measured))
@@ -603,7 +593,7 @@ impl<'a> PacketFile<'a> {
             // Of these connections alone, and before their packets, so that everybody reads them.
             let randoms: BTreeSet<tls::Random> = choice
                 .connections()
-                .filter_map(|key| measured.randoms.get(&key))
+                .filter_map(|key| run.analysis.tls_randoms.get(&key))
                 .flatten()
                 .copied()
                 .collect();
@@ -726,9 +716,6 @@ impl<'a> PacketFile<'a> {
         Ok(number)
     }
 }
-
-/// ClientHellos of one connection whose secrets are kept: a second one follows a HelloRetryRequest or a renegotiation.
-const HELLOS: usize = 16;
 
 /// What a packet counts: its bytes, and those of its block.
 fn weight(seen: &Seen<'_>) -> u64 {

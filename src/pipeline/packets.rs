@@ -2,7 +2,7 @@
 //! while the shards work on the ones before; a shard runs everything from TCP to facts.
 
 use super::{
-    connection::{Keys, Outcome, Tap, Wanting},
+    connection::{Keys, Outcome, Tap, Tls, Wanting},
     draft::{Held, Settings},
 };
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
     limits::Limits,
     link,
     model::{
-        analysis::{Opaque, OpaqueProtocol},
+        analysis::{Opaque, OpaqueProtocol, TlsSeen, UnreadTls},
         exchange::{Exchange, Window},
         flow::{Endpoint, ServerFacts},
         packet::{Frame, Interface, IpPacket, Segment, Skip, Transport},
@@ -50,6 +50,8 @@ pub(super) struct Packets {
     pub(super) opaque: Vec<Opaque>,
     /// All TLS secrets that were given or found.
     pub(super) secrets: Arc<tls::Secrets>,
+    /// Under which the secrets of TLS connections are in key logs: by input and stream.
+    pub(super) randoms: BTreeMap<(InputId, u32), Vec<tls::Random>>,
     /// TLS connections of which more would have been read, had all secrets been known from the start.
     pub(super) late: Vec<Place>,
     /// Inputs whose clocks are ahead of that of another, by the connections that both show.
@@ -57,11 +59,12 @@ pub(super) struct Packets {
 }
 
 /// What was counted of one input.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Counts {
     pub(super) tcp_connections: u64,
     pub(super) tls_opaque: u64,
     pub(super) http2_opaque: u64,
+    pub(super) tls: TlsSeen,
     pub(super) holes: u64,
     pub(super) hole_bytes: u64,
 }
@@ -101,6 +104,22 @@ pub(super) fn read(
         packets.anomalies.merge(finished.anomalies);
         packets.servers.merge(finished.servers);
         wanting.extend(finished.wanting);
+        for Tls {
+            place,
+            why,
+            randoms,
+        } in finished.tls
+        {
+            let tls = &mut packets.counts.entry(place.input).or_default().tls;
+            tls.connections += 1;
+            match why {
+                None => tls.read += 1,
+                Some(why) => tls.unread.push(UnreadTls { place, why }),
+            }
+            if let Some(stream) = place.tcp_stream.filter(|_| !randoms.is_empty()) {
+                packets.randoms.insert((place.input, stream), randoms);
+            }
+        }
         for (input, holes) in finished.holes {
             let counts = packets.counts.entry(input).or_default();
             counts.holes += holes.holes;
@@ -114,6 +133,14 @@ pub(super) fn read(
             }
             opaque.count(one.protocol, one.server, 1);
         }
+    }
+    for (input, secrets) in dealer.found {
+        packets.counts.entry(input).or_default().tls.secrets = secrets;
+    }
+    for counts in packets.counts.values_mut() {
+        let unread = &mut counts.tls.unread;
+        unread.sort_by_key(|one| (one.place.tcp_stream, *one));
+        unread.truncate(settings.limits.unread_tls);
     }
     dealer.fragments.finish(&mut packets.anomalies);
     if let Some(clocks) = dealer.clocks {
@@ -273,6 +300,8 @@ struct Dealer {
     clocks: Option<tcp::HandshakeClocks>,
     hasher: foldhash::fast::FixedState,
     secrets: Arc<tls::Secrets>,
+    /// How many of them were found in which input.
+    found: BTreeMap<InputId, u64>,
 }
 
 impl Dealer {
@@ -280,6 +309,7 @@ impl Dealer {
         Self {
             limits,
             secrets: Arc::clone(secrets),
+            found: BTreeMap::new(),
             clocks: (inputs > 1).then(|| tcp::HandshakeClocks::new(limits.server_facts)),
             numbers: BTreeMap::new(),
             fragments: ip::Fragments::new(limits),
@@ -313,6 +343,7 @@ impl Dealer {
         for (input, text) in timeline.take_key_logs() {
             let secrets = Arc::make_mut(&mut self.secrets);
             let lines = secrets.read(&text, &self.limits);
+            *self.found.entry(input).or_default() += lines.secrets;
             let place = Place {
                 input,
                 ..Place::default()
@@ -677,6 +708,7 @@ struct Finished {
     exchanges: Vec<Exchange>,
     anomalies: Anomalies,
     opaque: Vec<super::connection::Opaque>,
+    tls: Vec<Tls>,
     wanting: Vec<Wanting>,
     holes: BTreeMap<InputId, tcp::Holes>,
     servers: ServerFacts,
@@ -695,6 +727,7 @@ impl Finished {
         self.exchanges.extend(outcome.exchanges);
         self.anomalies.merge(outcome.anomalies);
         self.opaque.extend(outcome.opaque);
+        self.tls.extend(outcome.tls);
         self.wanting.extend(outcome.wanting);
     }
 }

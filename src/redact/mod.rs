@@ -53,6 +53,8 @@ pub fn redact(analysis: &mut Analysis, mut redactor: Redactor<'_>) {
         anomalies,
         // Is made of what is left, later.
         evidence: _,
+        // No report shows them, and files of evidence have no secrets then.
+        tls_randoms: _,
         key_logs,
     } = analysis;
     redactor.learn(inputs, exchanges, sessions);
@@ -164,6 +166,8 @@ fn input(row: &mut Input, redactor: &Redactor<'_>) {
         refused_ids: _,
         tls_opaque: _,
         http2_opaque: _,
+        // Numbers, and forkscope's own words.
+        tls: _,
         holes: _,
         hole_bytes: _,
         truncated_packets: _,

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     anomaly::Example,
     model::{
-        analysis::{Analysis, ClockOffset, Finding, Input, Resume, SessionRow},
+        analysis::{Analysis, ClockOffset, Finding, Input, Resume, SessionRow, TlsSeen},
         time::Span,
         verdict::Verdict,
     },
@@ -248,6 +248,20 @@ impl Serialize for Whole<'_> {
             })
         });
         map.serialize_entry("opaque", &opaque)?;
+        let key_logs = list(|| {
+            analysis.key_logs.iter().map(|log| {
+                let first = log.first_bad.as_ref();
+                KeyLogObject {
+                    name: &log.name,
+                    secrets: log.secrets,
+                    bad_lines: log.bad_lines,
+                    first_bad_line: first.map(|(line, _)| *line),
+                    first_bad_why: first.map(|(_, why)| &**why),
+                    beyond_limit: log.beyond,
+                }
+            })
+        });
+        map.serialize_entry("key_logs", &key_logs)?;
         let anomalies = list(|| {
             analysis.anomalies.iter().map(|(input, kind, tally)| {
                 let input = analysis.inputs.get(input.0 as usize);
@@ -291,6 +305,24 @@ impl Serialize for InputObject<'_> {
         });
         map.serialize_entry("har", &har)?;
         let input = self.0.row;
+        let TlsSeen {
+            secrets,
+            connections,
+            read,
+            unread,
+        } = &input.tls;
+        let unread = unread.iter().map(|one| UnreadObject {
+            tcp_stream: one.place.tcp_stream,
+            frame: one.place.frame,
+            why: one.why.name(),
+        });
+        let tls = TlsObject {
+            secrets: *secrets,
+            connections: *connections,
+            read: *read,
+            unread: unread.collect(),
+        };
+        map.serialize_entry("tls", &tls)?;
         map.serialize_entry("copy_of", &input.copy_of)?;
         let clock = input.clock.as_ref();
         let offset = clock.and_then(ClockOffset::added).map(Span::millis_f64);
@@ -434,6 +466,34 @@ pub(super) fn totals(analysis: &Analysis) -> Vec<(&'static str, u64)> {
         ("truncated_packets", sum(|input| input.truncated_packets)),
     ]);
     totals
+}
+
+/// The TLS of an input.
+#[derive(Serialize)]
+struct TlsObject {
+    secrets: u64,
+    connections: u64,
+    read: u64,
+    unread: Vec<UnreadObject>,
+}
+
+/// A TLS connection of which not all was read.
+#[derive(Serialize)]
+struct UnreadObject {
+    tcp_stream: Option<u32>,
+    frame: u32,
+    why: &'static str,
+}
+
+/// A key log that was named.
+#[derive(Serialize)]
+struct KeyLogObject<'a> {
+    name: &'a str,
+    secrets: u64,
+    bad_lines: u64,
+    first_bad_line: Option<u64>,
+    first_bad_why: Option<&'a str>,
+    beyond_limit: u64,
 }
 
 /// What was on the wire and could not be read.

@@ -8,7 +8,10 @@ use super::{
     },
     value::Kind,
 };
-use crate::{anomaly, model::analysis::Analysis};
+use crate::{
+    anomaly,
+    model::analysis::{Analysis, WhyUnread},
+};
 use serde::{Serialize, Serializer};
 
 /// Whether a schema allows keys that it does not name.
@@ -53,6 +56,7 @@ pub fn report(keys: Keys) -> String {
                 Node::List(vec![reference("har"), node_type(&["null"], vec![])]),
             )]),
         ),
+        ("tls", reference("tls")),
         ("copy_of", maybe("string")),
         ("clock_offset_ms", maybe("number")),
         (
@@ -81,6 +85,38 @@ pub fn report(keys: Keys) -> String {
             ("protocol", one_of_words(&["tls", "http2", "quic"], false)),
             ("server", maybe("string")),
             ("count", count()),
+        ],
+    );
+    let reasons: Vec<_> = WhyUnread::ALL.iter().map(|why| why.name()).collect();
+    let unread = object(
+        keys,
+        "A TLS connection of which not all was read.",
+        vec![
+            ("tcp_stream", maybe("integer")),
+            ("frame", count()),
+            ("why", one_of_words(&reasons, false)),
+        ],
+    );
+    let tls = object(
+        keys,
+        "The TLS of an input, and what keys gave of it.",
+        vec![
+            ("secrets", count()),
+            ("connections", count()),
+            ("read", count()),
+            ("unread", array(reference("unread"))),
+        ],
+    );
+    let key_log = object(
+        keys,
+        "A key log that was named; what was in it, never the secrets.",
+        vec![
+            ("name", text()),
+            ("secrets", count()),
+            ("bad_lines", count()),
+            ("first_bad_line", maybe("integer")),
+            ("first_bad_why", maybe("string")),
+            ("beyond_limit", count()),
         ],
     );
     let example = object(
@@ -118,6 +154,7 @@ pub fn report(keys: Keys) -> String {
         ("shares", array(reference("share"))),
         ("servers", array(reference("server"))),
         ("opaque", array(reference("opaque"))),
+        ("key_logs", array(reference("key_log"))),
         ("anomalies", array(reference("anomaly"))),
     ];
     let about = "What `forkscope audit --format json` writes. Within one schema_version keys and words are only added.";
@@ -142,6 +179,9 @@ pub fn report(keys: Keys) -> String {
         ("share", row::<Shares>(keys)),
         ("server", row::<Servers>(keys)),
         ("opaque", opaque),
+        ("tls", tls),
+        ("unread", unread),
+        ("key_log", key_log),
         ("anomaly", oddity),
         ("example", example),
     ]);

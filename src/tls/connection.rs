@@ -74,19 +74,6 @@ pub fn is_hello(record: &[u8]) -> bool {
     matches!(record, [HANDSHAKE, 3, _, _, _, 1 | 2, 0, ..])
 }
 
-/// The random of the ClientHello that a record begins with, when that much of it is there.
-#[must_use]
-pub fn client_random(record: &[u8]) -> Option<Random> {
-    // The headers of record and message, and the version.
-    const BEFORE: usize = 5 + 4 + 2;
-    let is_client = is_hello(record) && record.get(5) == Some(&1);
-    record
-        .get(BEFORE..)
-        .filter(|_| is_client)?
-        .first_chunk()
-        .copied()
-}
-
 /// What became of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -196,6 +183,12 @@ impl Connection {
     pub fn asked_for(&self) -> Option<(Side, Option<&str>)> {
         let (client, hello) = self.facts.client.as_ref()?;
         Some((*client, hello.name.as_deref()))
+    }
+
+    /// The randoms of the client's hellos for which there are secrets.
+    #[must_use]
+    pub fn randoms(&self) -> &[Random] {
+        &self.facts.randoms
     }
 
     /// The random for which more keys would have been wanted, and how many there were.

@@ -14,6 +14,8 @@ use std::sync::Arc;
 pub(super) struct Facts {
     /// Who sent the ClientHello, and what it says.
     pub(super) client: Option<(Side, ClientHello)>,
+    /// The randoms of the client's hellos for which there are secrets.
+    pub(super) randoms: Vec<Random>,
     pub(super) server: Option<ServerHello>,
     pub(super) version: Version,
     session: Option<Arc<Session>>,
@@ -38,6 +40,9 @@ pub(super) enum Version {
     /// One that is not read.
     Other(u16),
 }
+
+/// Handshakes of one connection whose randoms are kept: there is one more for each renegotiation.
+const HANDSHAKES: usize = 16;
 
 /// What becomes of data that the client sends before the server has answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -93,6 +98,9 @@ impl Facts {
             self.early = Early::Offered;
         }
         self.session = secrets.session(&hello.random).cloned();
+        if self.session.is_some() && self.randoms.len() < HANDSHAKES {
+            self.randoms.push(hello.random);
+        }
         if self.client.is_some() {
             // Another handshake; the first ServerHello may have been captured before its ClientHello.
             self.server = None;

@@ -36,7 +36,7 @@ mod keylog;
 mod schedule;
 mod suite;
 
-pub use connection::{Begins, Connection, Outcome, Reason, begins, client_random, is_hello};
+pub use connection::{Begins, Connection, Outcome, Reason, begins, is_hello};
 pub use half::Budget;
 pub use keylog::{Line, Lines, Random, Secrets};
 

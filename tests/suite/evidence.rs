@@ -3,7 +3,12 @@
 use crate::{
     inputs::{capture, parts},
     links,
-    talk::{model::Talk, render_har, render_pcapng, tcp::packets},
+    talk::{
+        model::Talk,
+        render_har, render_pcapng,
+        tcp::{Packet, packets},
+        tls,
+    },
     talks::{options, pcap, talks},
 };
 use forkscope::{
@@ -1142,5 +1147,48 @@ fn fragments_and_tunnels_are_copied_whole() {
                 "{name}"
             );
         }
+    }
+}
+
+/// The secrets of what is copied are copied with it, however the first record was cut into packets.
+#[test]
+fn a_hello_in_pieces_has_its_secrets_in_evidence() {
+    let folder = TempDir::new().unwrap();
+    let talk = talks()
+        .into_iter()
+        .find(|talk| talk.name.starts_with("forked"));
+    let talk = talk.unwrap();
+    for (version, number) in tls::VERSIONS {
+        let (packets, keys) = tls::packets(&talk, number);
+        let mut cut = Vec::new();
+        for packet in packets {
+            // Not even its random is in one packet.
+            if packet.payload.starts_with(&[22, 3]) && packet.payload.get(5) == Some(&1) {
+                for (at, piece) in (0..).step_by(20).zip(packet.payload.chunks(20)) {
+                    cut.push(Packet {
+                        seq: packet.seq.wrapping_add(at),
+                        payload: piece.to_vec(),
+                        ..packet.clone()
+                    });
+                }
+            } else {
+                cut.push(packet);
+            }
+        }
+        let capture = folder.path().join("talk.pcap");
+        fs::write(&capture, pcap(&talk, &cut)).unwrap();
+        let log = folder.path().join("keys");
+        fs::write(&log, keys).unwrap();
+        let mut options = options(&talk);
+        options.inputs.push(capture.to_str().unwrap().to_owned());
+        options.key_logs.push(log);
+        let proof = Proof::of(&options);
+        assert!(!proof.files.is_empty(), "{version}: nothing is proven");
+        for (name, bytes) in &proof.files {
+            let secrets = blocks(bytes).into_iter().filter(|(kind, _)| *kind == 10);
+            assert_eq!(secrets.count(), 1, "{version}: {name}");
+        }
+        let bad = differences(&proof, &options);
+        assert!(bad.is_empty(), "{version}: {bad:#?}");
     }
 }
