@@ -40,6 +40,7 @@ pub(crate) const HOSTILE: &[Hostile] = hostile! {
     unasked_responses "pcap" 300_000 2_000;
     requests_after_half_a_response "pcap" 300_000 2_000;
     holes "pcap" 300_000 2_000;
+    tls_records_after_holes "pcapng" 100_000 1_000;
     backwards "pcap" 300_000 2_000;
     one_byte_segments "pcap" 1_000_000 4_000;
     connections_on_one_port "pcap" 300_000 2_000;
@@ -104,11 +105,13 @@ pub(crate) const HOSTILE: &[Hostile] = hostile! {
     gzip_members "pcap.gz" 1_000_000 3_000;
 };
 
-/// Writes a pcap of raw IP, a packet a millisecond.
+/// Writes a capture of raw IP, a packet a millisecond.
 struct Wire<'w> {
     out: &'w mut dyn Write,
     at: u64,
     step: u64,
+    /// It is a pcapng.
+    blocks: bool,
 }
 
 const SYN: u8 = 2;
@@ -123,11 +126,53 @@ impl<'w> Wire<'w> {
             out,
             at: 1_700_000_000_000_000,
             step: 1000,
+            blocks: false,
         })
+    }
+
+    /// A pcapng that has TLS secrets before its packets.
+    fn with_secrets(out: &'w mut dyn Write, log: &str) -> Result<Self> {
+        let section = [&[0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0][..], &[0xff; 8]].concat();
+        let secrets = [
+            b"KSLT",
+            &low(log.len() as u64).to_le_bytes(),
+            log.as_bytes(),
+        ]
+        .concat();
+        let mut wire = Self {
+            out,
+            at: 1_700_000_000_000_000,
+            step: 1000,
+            blocks: true,
+        };
+        wire.block(0x0a0d_0d0a, &section)?;
+        wire.block(10, &secrets)?;
+        wire.block(1, &[101, 0, 0, 0, 0, 0, 0, 0])?;
+        Ok(wire)
+    }
+
+    fn block(&mut self, kind: u32, body: &[u8]) -> Result<()> {
+        let padding = body.len().next_multiple_of(4) - body.len();
+        let len = low((body.len() + padding + 12) as u64).to_le_bytes();
+        for part in [
+            &kind.to_le_bytes()[..],
+            &len,
+            body,
+            &[0; 3][..padding],
+            &len,
+        ] {
+            self.out.write_all(part)?;
+        }
+        Ok(())
     }
 
     fn frame(&mut self, bytes: &[u8]) -> Result<()> {
         self.at += self.step;
+        if self.blocks {
+            let len = bytes.len() as u64;
+            let head = [0, self.at >> 32, self.at, len, len].map(|n| low(n).to_le_bytes());
+            return self.block(6, &[head.as_flattened(), bytes].concat());
+        }
         for number in [
             self.at / 1_000_000,
             self.at % 1_000_000,
@@ -380,6 +425,37 @@ fn holes(out: &mut dyn Write, size: usize) -> Result<()> {
             &mut talk,
             event(&number.to_string(), &note(number)).as_bytes(),
         )?;
+    }
+    Ok(())
+}
+
+/// Records that do not open, each after a hole in which thousands may be: which number it has is tried.
+fn tls_records_after_holes(out: &mut dyn Write, size: usize) -> Result<()> {
+    /// A record of the handshake with one message, a hello: its version, a random, an empty session id, then `rest`.
+    fn hello(kind: u8, rest: &[u8]) -> Vec<u8> {
+        let body = [&[3, 3][..], &[kind; 32], &[0], rest].concat();
+        let message = [&[kind, 0, 0, body.len() as u8][..], &body].concat();
+        [&[22, 3, 3, 0, message.len() as u8][..], &message].concat()
+    }
+    // TLS_AES_128_GCM_SHA256, and the extension that says TLS 1.3.
+    let asks = hello(1, &[0, 2, 0x13, 1, 1, 0, 0, 7, 0, 43, 0, 3, 2, 3, 4]);
+    let answers = hello(2, &[0x13, 1, 0, 0, 6, 0, 43, 0, 2, 3, 4]);
+    let line = |side: &str| {
+        format!(
+            "{side}_TRAFFIC_SECRET_0 {} {}\n",
+            "01".repeat(32),
+            "5e".repeat(32)
+        )
+    };
+    let log = line("CLIENT") + &line("SERVER");
+    let mut wire = Wire::with_secrets(out, &log)?;
+    let mut talk = wire.open(client(0), SERVER)?;
+    wire.ask(&mut talk, &asks)?;
+    wire.answer(&mut talk, &answers)?;
+    let record = [&[23, 3, 3, 4, 0][..], &[0x5a; 1024]].concat();
+    for _ in 0..size {
+        talk.sent[1] = talk.sent[1].wrapping_add(1 << 20);
+        wire.answer(&mut talk, &record)?;
     }
     Ok(())
 }
