@@ -1,4 +1,4 @@
-//! HTTP/2 of real software, exchange by exchange as Wireshark's own engine reads it; and how streams end.
+//! How streams of HTTP/2 end.
 
 use crate::{
     talk::{
@@ -10,128 +10,11 @@ use crate::{
     },
     talks::{audit, pcap},
 };
-use forkscope::{
-    model::{
-        analysis::Analysis,
-        exchange::{EndCause, Exchange},
-    },
-    pipeline::{Options, Progress, run},
+use forkscope::model::{
+    analysis::Analysis,
+    exchange::{EndCause, Exchange},
 };
 use httlib_hpack::Encoder;
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-    process::Command,
-};
-
-/// What both say of an exchange: method, path, status, bytes of both bodies.
-type Said = (String, String, u16, u64, u64);
-
-#[test]
-fn exchanges_are_those_that_tshark_sees() {
-    if Command::new("tshark").arg("--version").output().is_err() {
-        assert!(
-            std::env::var_os("CI").is_none(),
-            "tshark is missing, and with it the comparison of HTTP/2"
-        );
-        return;
-    }
-    for (name, port, exchanges) in [
-        ("h2c01_http2.pcap", 18272, 12),
-        ("ts14_h2c.pcap", 4168, 9),
-        ("ts14_h2_dsb.pcapng", 4165, 9),
-    ] {
-        let path = folder().join(name);
-        let ours = ours(&path);
-        assert_eq!(ours.len(), exchanges, "{name}");
-        assert_eq!(ours, tsharks(&path, port), "{name}");
-    }
-}
-
-fn ours(path: &Path) -> Vec<Said> {
-    let options = Options {
-        inputs: vec![path.to_str().unwrap().to_owned()],
-        ..Options::default()
-    };
-    let analysis = run(&options, &Progress::default()).unwrap();
-    // Streams of a connection count up as requests come.
-    let mut exchanges: Vec<_> = analysis.exchanges.iter().collect();
-    exchanges.sort_by_key(|exchange| (exchange.place.tcp_stream, exchange.time()));
-    exchanges
-        .iter()
-        .map(|exchange| {
-            assert_eq!(exchange.version.name(), "HTTP/2");
-            let request = exchange.request.as_ref().unwrap();
-            (
-                request.method.to_string(),
-                request.target.to_string(),
-                exchange.status().unwrap_or_default(),
-                request.body_bytes,
-                exchange.response.as_ref().map_or(0, |r| r.body_bytes),
-            )
-        })
-        .collect()
-}
-
-fn tsharks(path: &Path, port: u16) -> Vec<Said> {
-    let fields = [
-        "tcp.stream",
-        "tcp.srcport",
-        "http2.type",
-        "http2.streamid",
-        "http2.length",
-        "http2.headers.method",
-        "http2.headers.path",
-        "http2.headers.status",
-    ];
-    // What is in TLS says itself that it is HTTP/2.
-    let cleartext = path.extension().is_some_and(|end| end == "pcap");
-    let cleartext = cleartext.then(|| format!("tcp.port=={port},http2"));
-    let output = Command::new("tshark")
-        .arg("-n")
-        .args(cleartext.iter().flat_map(|rule| ["-d", rule]))
-        .arg("-r")
-        .arg(path)
-        .args(["-Y", "http2", "-T", "fields"])
-        .args(fields.iter().flat_map(|field| ["-e", field]))
-        .output()
-        .unwrap();
-    assert!(output.status.success());
-    let mut said: BTreeMap<(u32, u32), Said> = BTreeMap::new();
-    for line in String::from_utf8(output.stdout).unwrap().lines() {
-        let columns: Vec<Vec<&str>> = line
-            .split('\t')
-            .map(|column| column.split(',').collect())
-            .collect();
-        let connection = columns[0][0].parse().unwrap();
-        let by_server = columns[1][0].parse() == Ok(port);
-        let frames = columns[2].iter().zip(&columns[3]).zip(&columns[4]);
-        let heads = frames.clone().filter(|((kind, _), _)| **kind == "1");
-        assert!(heads.count() <= 1, "which head is whose? {line}");
-        for ((kind, stream), length) in frames {
-            let stream: u32 = stream.parse().unwrap();
-            let one = said.entry((connection, stream));
-            match *kind {
-                "0" => {
-                    let one = one.or_default();
-                    let bytes = if by_server { &mut one.4 } else { &mut one.3 };
-                    *bytes += length.parse::<u64>().unwrap();
-                }
-                "1" => {
-                    let one = one.or_default();
-                    if by_server {
-                        one.2 = columns[7][0].parse().unwrap();
-                    } else {
-                        one.0 = columns[5][0].to_owned();
-                        one.1 = columns[6][0].to_owned();
-                    }
-                }
-                _ => {}
-            }
-        }
-    }
-    said.into_values().collect()
-}
 
 /// A conversation on one connection, a flight a second.
 struct Wire {
@@ -315,7 +198,3 @@ const PING: u8 = 6;
 const GOAWAY: u8 = 7;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
-
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/real")
-}

@@ -39,14 +39,20 @@ mod real;
 // HARs as each producer writes them, and what happens to them on their way.
 mod har;
 
-// HTTP/2 of real software, exchange by exchange as Wireshark's own engine reads it.
+// How streams of HTTP/2 end.
 mod h2;
 
 // Reassembly, held against Wireshark's own.
 mod follow;
 
-// TLS: captures of openssl, talks over TLS, and keys that lack, are wrong or come late.
+// TLS: captures of openssl and rustls, talks over TLS, and keys that lack, are wrong or come late.
 mod tls;
+
+// Makes the captures of rustls for it, on real sockets.
+mod sockets;
+
+// What Wireshark reads of the same captures, and what nginx's clients got.
+mod wireshark;
 
 // Which part of src/ may import which.
 mod layers;

@@ -55,8 +55,7 @@ fn packets_of(
     for packet in sent(talk, flights) {
         connections[packet.connection].take(packet, &mut out);
     }
-    let text = log.0.lock().unwrap().clone();
-    (seen(out), text)
+    (seen(out), log.text())
 }
 
 struct Wrapped {
@@ -85,23 +84,8 @@ impl Wrapped {
         // Connections take turns with the suites.
         provider.cipher_suites = vec![fits[number % fits.len()]];
         let provider = Arc::new(provider);
-        let certificate = include_bytes!("../../../fixtures/tls/certificate.der");
-        let key = include_bytes!("../../../fixtures/tls/key.der");
-        let mut server = ServerConfig::builder_with_provider(Arc::clone(&provider))
-            .with_protocol_versions(&[version])
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(
-                vec![CertificateDer::from(&certificate[..])],
-                PrivateKeyDer::try_from(&key[..]).unwrap(),
-            )
-            .unwrap();
-        let mut client = ClientConfig::builder_with_provider(Arc::clone(&provider))
-            .with_protocol_versions(&[version])
-            .unwrap()
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(Anybody(provider)))
-            .with_no_client_auth();
+        let mut server = server_config(&provider, version);
+        let mut client = client_config(&provider, version);
         for protocols in [&mut client.alpn_protocols, &mut server.alpn_protocols] {
             protocols.push(protocol.into());
         }
@@ -254,13 +238,44 @@ impl Wrapped {
     }
 }
 
+/// A server of the version, with the certificate of the fixtures.
+pub(crate) fn server_config(provider: &Arc<CryptoProvider>, version: Version) -> ServerConfig {
+    let certificate = include_bytes!("../../../fixtures/tls/certificate.der");
+    let key = include_bytes!("../../../fixtures/tls/key.der");
+    ServerConfig::builder_with_provider(Arc::clone(provider))
+        .with_protocol_versions(&[version])
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(
+            vec![CertificateDer::from(&certificate[..])],
+            PrivateKeyDer::try_from(&key[..]).unwrap(),
+        )
+        .unwrap()
+}
+
+/// A client of the version that takes any certificate.
+pub(crate) fn client_config(provider: &Arc<CryptoProvider>, version: Version) -> ClientConfig {
+    ClientConfig::builder_with_provider(Arc::clone(provider))
+        .with_protocol_versions(&[version])
+        .unwrap()
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Anybody(Arc::clone(provider))))
+        .with_no_client_auth()
+}
+
 fn length(bytes: &[u8]) -> u32 {
     u32::try_from(bytes.len()).unwrap()
 }
 
 /// The key log, as `SSLKEYLOGFILE` would be.
 #[derive(Debug, Default)]
-struct Log(Mutex<String>);
+pub(crate) struct Log(Mutex<String>);
+
+impl Log {
+    pub(crate) fn text(&self) -> String {
+        self.0.lock().unwrap().clone()
+    }
+}
 
 impl KeyLog for Log {
     fn log(&self, label: &str, random: &[u8], secret: &[u8]) {
