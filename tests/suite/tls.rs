@@ -17,7 +17,7 @@ use forkscope::{
     limits::Limits,
     link,
     model::{
-        analysis::Analysis,
+        analysis::{Analysis, WhyUnread},
         exchange::HttpVersion,
         flow::Side,
         place::{At, InputId},
@@ -262,6 +262,10 @@ fn keys_that_lack_or_are_wrong_are_told() {
         let none = audit(&talk, &capture, "");
         assert_eq!(noted(&none, Kind::OpaqueTls), connections, "{version}");
         assert_eq!(none.inputs[0].tls_opaque, connections, "{version}");
+        assert_eq!(
+            why_unread(&none),
+            vec![WhyUnread::NoKeys; connections as usize]
+        );
         assert!(
             none.exchanges.is_empty() && none.findings.is_empty(),
             "{version}"
@@ -279,6 +283,10 @@ fn keys_that_lack_or_are_wrong_are_told() {
         let wrong = audit(&talk, &capture, &wrong);
         assert_eq!(noted(&wrong, Kind::WrongTlsKeys), connections, "{version}");
         assert_eq!(wrong.inputs[0].tls_opaque, connections, "{version}");
+        assert_eq!(
+            why_unread(&wrong),
+            vec![WhyUnread::WrongKeys; connections as usize]
+        );
         assert!(
             wrong.exchanges.is_empty() && wrong.findings.is_empty(),
             "{version}"
@@ -329,6 +337,9 @@ fn half_of_the_keys_of_a_connection_accuse_nobody() {
             }
             let partial = noted(&analysis, Kind::PartialTlsKeys);
             assert!(partial > 0, "{} without {side}", talk.name);
+            let one_side = why_unread(&analysis);
+            let one_side = one_side.iter().filter(|why| **why == WhyUnread::OneSide);
+            assert_eq!(one_side.count() as u64, partial, "{}", talk.name);
         }
     }
 }
@@ -443,6 +454,62 @@ fn key_logs_that_cannot_be_read_stop_a_run() {
     let (code, said, _) = run(&empty);
     assert_eq!(code, Some(0), "{said}");
     assert!(said.contains("there are no TLS secrets in it"), "{said}");
+}
+
+/// What report.json says of key logs, with names and without, and of the secrets in a capture.
+#[test]
+fn the_report_says_what_keys_gave() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("acme-keys.log");
+    let keys = fs::read_to_string(root().join("fixtures/real/ts13_tls13.keys")).unwrap();
+    let secrets = keys.lines().filter(|line| line.contains("TRAFFIC_SECRET"));
+    let secrets = secrets.count();
+    fs::write(&log, format!("{keys}\nCLIENT_RANDOM 00 5ec7e7\n")).unwrap();
+    let report = |arguments: &[&str]| -> (serde_json::Value, String) {
+        let output = Command::new(env!("CARGO_BIN_EXE_forkscope"))
+            .args(["audit", "-q", "--format", "json"])
+            .args(arguments)
+            .current_dir(root())
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        (serde_json::from_str(&text).unwrap(), text)
+    };
+    let capture = "fixtures/real/ts13_tls13.pcap";
+    let named = log.to_str().unwrap();
+    let (whole, text) = report(&[capture, "--keylog", named]);
+    let one = &whole["key_logs"][0];
+    assert_eq!(one["name"], named);
+    assert_eq!(one["secrets"], secrets);
+    assert_eq!(one["bad_lines"], 1);
+    assert_eq!(one["first_bad_line"], keys.lines().count() + 2);
+    assert!(!text.contains("5ec7e7"));
+    let tls = &whole["inputs"][0]["tls"];
+    assert!(tls["connections"].as_u64().unwrap() > 0, "{tls}");
+    assert_eq!(tls["read"], tls["connections"]);
+    assert_eq!(tls["unread"], serde_json::json!([]));
+
+    let (hidden, text) = report(&[capture, "--keylog", named, "--redact"]);
+    assert_eq!(hidden["key_logs"][0]["name"], "keylog-1");
+    assert_eq!(&hidden["inputs"][0]["tls"], tls);
+    assert!(!text.contains("acme"));
+
+    let (without, _) = report(&[capture]);
+    assert_eq!(without["key_logs"], serde_json::json!([]));
+    let unread = without["inputs"][0]["tls"]["unread"].as_array().unwrap();
+    assert_eq!(unread.len() as u64, tls["connections"].as_u64().unwrap());
+    assert!(unread.iter().all(|one| one["why"] == "no-keys"));
+    assert_eq!(unread[0]["tcp_stream"], 0);
+    assert_eq!(unread[0]["frame"], 1);
+
+    let (within, _) = report(&["fixtures/real/ts13_tls13_dsb.pcapng"]);
+    assert_eq!(within["inputs"][0]["tls"]["secrets"], secrets);
+}
+
+/// Why connections of the first input were not read, in the order of their streams.
+fn why_unread(analysis: &Analysis) -> Vec<WhyUnread> {
+    let unread = analysis.inputs[0].tls.unread.iter();
+    unread.map(|one| one.why).collect()
 }
 
 // Reading
@@ -659,7 +726,7 @@ fn connections<T: tcp::Sink>(
                 &mut Anomalies::default(),
                 &mut |opening| {
                     opened += 1;
-                    make(&secrets, &opening, opened)
+                    make(&secrets, opening, opened)
                 },
                 &mut |tap| done(tap),
             );
