@@ -10,7 +10,7 @@
 use super::crossing::identified;
 use crate::model::{
     exchange::{Exchange, Source},
-    flow::Endpoint,
+    flow::{Blanks, Endpoint},
     message::PayloadHash,
     place::InputId,
     session::Session,
@@ -35,6 +35,9 @@ const HOSTS: usize = 64;
 /// Sessions with something missing that are looked at.
 const TORN: usize = 64;
 
+/// Places where exchanges may lie of which nothing is in the capture that are looked at.
+const BLANKS: usize = 1024;
+
 /// So many events, all of a session's, tell of a gateway where addresses do not.
 const ENOUGH: usize = 3;
 
@@ -44,16 +47,22 @@ const ENOUGH: usize = 3;
 pub struct Gateways<'a> {
     sessions: &'a [Session],
     exchanges: &'a [Exchange],
+    blanks: &'a Blanks,
     feeds: OnceLock<Feeds<'a>>,
 }
 
 impl<'a> Gateways<'a> {
     /// The gateways of a run.
     #[must_use]
-    pub const fn new(sessions: &'a [Session], exchanges: &'a [Exchange]) -> Self {
+    pub const fn new(
+        sessions: &'a [Session],
+        exchanges: &'a [Exchange],
+        blanks: &'a Blanks,
+    ) -> Self {
         Self {
             sessions,
             exchanges,
+            blanks,
             feeds: OnceLock::new(),
         }
     }
@@ -61,7 +70,7 @@ impl<'a> Gateways<'a> {
     /// What its sessions had from each other.
     pub fn feeds(&self) -> &Feeds<'a> {
         self.feeds
-            .get_or_init(|| Feeds::learn(self.sessions, self.exchanges))
+            .get_or_init(|| Feeds::learn(self.sessions, self.exchanges, self.blanks))
     }
 }
 
@@ -77,6 +86,8 @@ pub struct Feeds<'a> {
     ends: Vec<Ends>,
     /// Sessions of which something is missing.
     torn: Vec<u32>,
+    /// Between whom exchanges may lie of which nothing is in the capture.
+    blanks: Vec<Ends>,
 }
 
 type Event<'a> = (&'a str, PayloadHash);
@@ -163,6 +174,15 @@ impl Ends {
         ends
     }
 
+    /// Those of a blank.
+    fn of_blank(client: IpAddr, server: SocketAddr) -> Self {
+        let server = SocketAddr::new(server.ip().to_canonical(), server.port());
+        Self {
+            clients: BTreeSet::from([client.to_canonical()]),
+            servers: BTreeSet::from([server]),
+        }
+    }
+
     fn is_local(&self) -> bool {
         self.clients.iter().any(IpAddr::is_loopback)
     }
@@ -201,7 +221,7 @@ fn between(one: &Ends, two: &Ends) -> Between {
 impl<'a> Feeds<'a> {
     /// Learns from all sessions of a run.
     #[must_use]
-    pub fn learn(sessions: &[Session], exchanges: &'a [Exchange]) -> Self {
+    pub fn learn(sessions: &[Session], exchanges: &'a [Exchange], blanks: &Blanks) -> Self {
         let mut feeds = Self::default();
         if sessions.len() < 2 {
             return feeds;
@@ -260,6 +280,15 @@ impl<'a> Feeds<'a> {
             .iter()
             .map(|session| Ends::of(session, exchanges))
             .collect();
+        let blanks: BTreeSet<(IpAddr, SocketAddr)> = blanks
+            .iter()
+            .map(|blank| (blank.client, blank.server))
+            .take(BLANKS)
+            .collect();
+        feeds.blanks = blanks
+            .into_iter()
+            .map(|(client, server)| Ends::of_blank(client, server))
+            .collect();
         feeds
     }
 
@@ -280,20 +309,27 @@ impl<'a> Feeds<'a> {
                 && self.are_sides(session, third)
                 && self.are_sides(first, third)
         };
-        let may_be_third = |third: u32| {
-            let leads = |to: u32| match self.between(to, third) {
-                Between::Nothing => false,
-                Between::Gateway => true,
-                Between::Unknown => for_all,
+        let may_be_third = |third: &Ends| {
+            let leads = |to: u32| match self.ends.get(to as usize) {
+                Some(ends) if !std::ptr::eq(ends, third) => match between(ends, third) {
+                    Between::Nothing => false,
+                    Between::Gateway => true,
+                    Between::Unknown => for_all,
+                },
+                _ => false,
             };
             leads(session) && leads(first)
         };
+        let torn = self.torn.iter().take(TORN);
+        let mut unseen = torn
+            .filter_map(|&session| self.ends.get(session as usize))
+            .chain(&self.blanks);
         self.are_sides(session, first)
             || self
                 .holders
                 .get(&event)
                 .is_some_and(|holders| holders.iter().any(third))
-            || self.torn.iter().take(TORN).copied().any(may_be_third)
+            || unseen.any(may_be_third)
     }
 
     fn between(&self, one: u32, two: u32) -> Between {

@@ -84,7 +84,7 @@ pub fn audit(
             members.push((index, session));
         }
     }
-    let gateways = Gateways::new(&grouping.sessions, exchanges);
+    let gateways = Gateways::new(&grouping.sessions, exchanges, &servers.blanks);
     let crossings: Vec<Crossings<'_>> = (0..)
         .zip(&members)
         .map(|(service, members)| {
