@@ -84,7 +84,7 @@ pub struct Feeds<'a> {
     /// Different events of each session.
     events: Vec<usize>,
     ends: Vec<Ends>,
-    /// Sessions of which something is missing.
+    /// Sessions of which something is missing, or may be.
     torn: Vec<u32>,
     /// Between whom exchanges may lie of which nothing is in the capture.
     blanks: Vec<Ends>,
@@ -163,24 +163,14 @@ impl Ends {
                 Some(Endpoint::Address(server)),
             ) = (exchange.source, &exchange.client, &exchange.server)
             {
-                let server_ip = server.ip().to_canonical();
-                let server = SocketAddr::new(server_ip, server.port());
+                let (client, server) = canonical(client.ip(), *server);
                 if ends.clients.len() < HOSTS && ends.servers.len() < HOSTS {
-                    ends.clients.insert(client.ip().to_canonical());
+                    ends.clients.insert(client);
                     ends.servers.insert(server);
                 }
             }
         }
         ends
-    }
-
-    /// Those of a blank.
-    fn of_blank(client: IpAddr, server: SocketAddr) -> Self {
-        let server = SocketAddr::new(server.ip().to_canonical(), server.port());
-        Self {
-            clients: BTreeSet::from([client.to_canonical()]),
-            servers: BTreeSet::from([server]),
-        }
     }
 
     fn is_local(&self) -> bool {
@@ -192,6 +182,12 @@ impl Ends {
         let mut servers = self.servers.iter();
         servers.any(|server| inner.clients.contains(&server.ip()))
     }
+}
+
+/// A client and a server by their addresses of IPv4, where they have them.
+fn canonical(client: IpAddr, server: SocketAddr) -> (IpAddr, SocketAddr) {
+    let server = SocketAddr::new(server.ip().to_canonical(), server.port());
+    (client.to_canonical(), server)
 }
 
 /// How two sessions may hang together by their ends.
@@ -271,23 +267,32 @@ impl<'a> Feeds<'a> {
                 .filter_map(|&number| exchanges.get(number as usize))
                 .any(|exchange| !exchange.holes.is_empty() || exchange.request.is_none())
         };
-        feeds.torn = (0..)
-            .zip(sessions)
-            .filter(|(_, session)| is_torn(session))
-            .map(|(index, _)| index)
-            .collect();
         feeds.ends = sessions
             .iter()
             .map(|session| Ends::of(session, exchanges))
             .collect();
         let blanks: BTreeSet<(IpAddr, SocketAddr)> = blanks
             .iter()
-            .map(|blank| (blank.client, blank.server))
+            .map(|blank| canonical(blank.client, blank.server))
             .take(BLANKS)
+            .collect();
+        let has_blank = |ends: &Ends| {
+            let of = |&client: &IpAddr| ends.servers.iter().map(move |&server| (client, server));
+            let mut pairs = ends.clients.iter().flat_map(of);
+            pairs.any(|pair| blanks.contains(&pair))
+        };
+        feeds.torn = (0..)
+            .zip(sessions)
+            .zip(&feeds.ends)
+            .filter(|((_, session), ends)| is_torn(session) || has_blank(ends))
+            .map(|((index, _), _)| index)
             .collect();
         feeds.blanks = blanks
             .into_iter()
-            .map(|(client, server)| Ends::of_blank(client, server))
+            .map(|(client, server)| Ends {
+                clients: BTreeSet::from([client]),
+                servers: BTreeSet::from([server]),
+            })
             .collect();
         feeds
     }
@@ -350,15 +355,15 @@ impl<'a> Feeds<'a> {
             return false;
         };
         let all = |session: u32| self.events.get(session as usize).copied().unwrap_or(0);
+        let torn = self.is_torn(session) || self.is_torn(first);
         match self.between(session, first) {
             Between::Nothing => false,
             // By two clocks the client may seem to have it before the gateway.
             Between::Gateway => {
                 let most = |session: u32| common.events * 2 >= all(session);
-                most(session) || common.at_once() && most(first)
+                most(session) || common.at_once() && (torn || most(first))
             }
             Between::Unknown => {
-                let torn = self.is_torn(session) || self.is_torn(first);
                 let whole = |session: u32| {
                     let missing = all(session).saturating_sub(common.events);
                     missing == 0 || torn && missing * 2 <= all(session)

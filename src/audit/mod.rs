@@ -44,7 +44,7 @@ use rayon::prelude::*;
 use refusal::{History, Losses, Neighbours, Story};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
+    net::{IpAddr, SocketAddr},
     sync::Arc,
 };
 
@@ -182,6 +182,8 @@ struct Services<'a> {
     facts: &'a ServerFacts,
     /// When connections of each host were torn.
     torn: BTreeMap<IpAddr, Spans>,
+    /// When exchanges with each server may be missing altogether.
+    blanks: BTreeMap<SocketAddr, Spans>,
 }
 
 /// Spans by client and session.
@@ -239,6 +241,7 @@ impl<'a> Services<'a> {
                 .into_iter()
                 .map(|(host, spans)| (host, Spans::of(spans)))
                 .collect(),
+            blanks: blanks_by_server(facts),
         }
     }
 
@@ -306,6 +309,7 @@ impl<'a> Services<'a> {
                 .unwrap_or(&self.no_history),
             losses: &self.losses,
             facts: self.facts,
+            blanks: &self.blanks,
             session: index,
             servers: servers_of(session, exchanges),
             clients: session
@@ -415,6 +419,18 @@ fn headless(grouping: &Grouping, exchanges: &[Exchange], facts: &ServerFacts) ->
     lists
         .into_iter()
         .map(|(key, spans)| (key, Spans::of(spans)))
+        .collect()
+}
+
+fn blanks_by_server(facts: &ServerFacts) -> BTreeMap<SocketAddr, Spans> {
+    let mut lists: BTreeMap<SocketAddr, Vec<(Timestamp, Timestamp)>> = BTreeMap::new();
+    for blank in facts.blanks.iter() {
+        let list = lists.entry(blank.server).or_default();
+        list.push((blank.from, blank.until));
+    }
+    lists
+        .into_iter()
+        .map(|(server, spans)| (server, Spans::of(spans)))
         .collect()
 }
 

@@ -14,7 +14,7 @@ use crate::model::{
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
+    net::{IpAddr, SocketAddr},
     sync::Arc,
 };
 
@@ -150,6 +150,8 @@ pub struct Neighbours<'a> {
     pub losses: &'a Losses,
     /// What packets show of servers beside their exchanges.
     pub facts: &'a ServerFacts,
+    /// When exchanges with each server may be missing altogether.
+    pub blanks: &'a BTreeMap<SocketAddr, Spans>,
     /// The session.
     pub session: usize,
     /// Its clients.
@@ -191,7 +193,14 @@ impl Neighbours<'_> {
     /// may lie there.
     fn torn_between(&self, from: Timestamp, to: Timestamp) -> bool {
         let mut servers = self.servers.iter();
-        servers.any(|server| self.facts.torn.between(server, from, to))
+        servers.any(|server| {
+            let blanks = match server {
+                Endpoint::Address(address) => self.blanks.get(address),
+                Endpoint::Name(..) => None,
+            };
+            self.facts.torn.between(server, from, to)
+                || blanks.is_some_and(|blanks| blanks.meet(from, to))
+        })
     }
 
     /// When a client first had another session after a time.
