@@ -1178,3 +1178,26 @@ impl http::Sink for Recorder {
         self.outcome.anomalies.note(kind, at.place, || detail);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_close_may_answer_a_fin_among_lost_bytes() {
+        let mut closes = Closes::default();
+        assert!(!closes.may_answer(EndCause::ServerFin, Side::A));
+        closes.is_lost(Side::A, true);
+        assert!(closes.may_answer(EndCause::ServerFin, Side::A));
+        assert!(!closes.may_answer(EndCause::ClientFin, Side::A));
+        // What came after the lost bytes tells that they held no FIN.
+        closes.is_lost(Side::A, false);
+        assert!(!closes.may_answer(EndCause::ServerFin, Side::A));
+        closes.is_lost(Side::A, true);
+        closes.fin[0] = Some(Close {
+            at: At::default(),
+            acknowledges: None,
+        });
+        assert!(!closes.may_answer(EndCause::ServerFin, Side::A), "seen");
+    }
+}

@@ -52,6 +52,9 @@ impl Sink for Log {
         self.0
             .push(format!("{sender:?} {} rst {acknowledges:?}", when(at)));
     }
+    fn unanswered(&mut self, server: Side) {
+        self.0.push(format!("{server:?} unanswered"));
+    }
     fn finish(&mut self, last: At) {
         self.0.push(format!("end #{}", last.place.frame));
     }
@@ -842,6 +845,22 @@ fn a_refused_connection_may_be_tried_again() {
     wire.finish();
     assert_eq!(wire.done.len(), 2);
     assert!(wire.done[1][0].ends_with("\"abc\""), "{:?}", wire.done);
+}
+
+#[test]
+fn a_syn_alone_is_unanswered() {
+    let says = |answer: Option<(u8, i64)>| {
+        let mut wire = Wire::new();
+        wire.send(A, S, -1, 0, "");
+        if let Some((flags, sequence)) = answer {
+            wire.send(B, flags, sequence, 0, "");
+        }
+        wire.finish();
+        wire.done.concat().iter().any(|l| l == "B unanswered")
+    };
+    assert!(says(None));
+    assert!(!says(Some((RA, -5001))), "refused");
+    assert!(!says(Some((SA, -1))), "accepted");
 }
 
 #[test]
