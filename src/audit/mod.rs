@@ -222,6 +222,8 @@ impl<'a> Services<'a> {
                 stories.push((index, story));
             }
         }
+        let blanks = blanks_by_server(facts);
+        lost.extend(perhaps_lost(grouping, exchanges, facts, &blanks));
         let history = stories
             .into_iter()
             .map(|stories| History::of(stories.into_iter()))
@@ -241,7 +243,7 @@ impl<'a> Services<'a> {
                 .into_iter()
                 .map(|(host, spans)| (host, Spans::of(spans)))
                 .collect(),
-            blanks: blanks_by_server(facts),
+            blanks,
         }
     }
 
@@ -420,6 +422,32 @@ fn headless(grouping: &Grouping, exchanges: &[Exchange], facts: &ServerFacts) ->
         .into_iter()
         .map(|(key, spans)| (key, Spans::of(spans)))
         .collect()
+}
+
+/// Session ids that were only ever refused, of servers of whose connections something is missing: that they were
+/// served before, and lost with others, may be what is missing. When, the number of no session, and the server.
+fn perhaps_lost<'a>(
+    grouping: &'a Grouping,
+    exchanges: &'a [Exchange],
+    facts: &'a ServerFacts,
+    blanks: &'a BTreeMap<SocketAddr, Spans>,
+) -> impl Iterator<Item = (Timestamp, usize, BTreeSet<Endpoint>)> + 'a {
+    grouping.refused_ids.iter().filter_map(move |refused| {
+        let exchange = refused
+            .exchanges
+            .iter()
+            .filter_map(|&number| exchanges.get(number as usize))
+            .find(|exchange| exchange.answer() == Answer::Refused)?;
+        let server = exchange.server.as_ref()?;
+        let has_blank = match server {
+            Endpoint::Address(address) => blanks.contains_key(address),
+            Endpoint::Name(..) => false,
+        };
+        (facts.torn.has(server) || has_blank).then(|| {
+            let servers = BTreeSet::from([server.clone()]);
+            (exchange.time(), usize::MAX, servers)
+        })
+    })
 }
 
 fn blanks_by_server(facts: &ServerFacts) -> BTreeMap<SocketAddr, Spans> {
