@@ -10,7 +10,7 @@
 use super::crossing::identified;
 use crate::model::{
     exchange::{Exchange, Source},
-    flow::Endpoint,
+    flow::{Blanks, Endpoint},
     message::PayloadHash,
     place::InputId,
     session::Session,
@@ -35,6 +35,9 @@ const HOSTS: usize = 64;
 /// Sessions with something missing that are looked at.
 const TORN: usize = 64;
 
+/// Places where exchanges may lie of which nothing is in the capture that are looked at.
+const BLANKS: usize = 1024;
+
 /// So many events, all of a session's, tell of a gateway where addresses do not.
 const ENOUGH: usize = 3;
 
@@ -44,16 +47,22 @@ const ENOUGH: usize = 3;
 pub struct Gateways<'a> {
     sessions: &'a [Session],
     exchanges: &'a [Exchange],
+    blanks: &'a Blanks,
     feeds: OnceLock<Feeds<'a>>,
 }
 
 impl<'a> Gateways<'a> {
     /// The gateways of a run.
     #[must_use]
-    pub const fn new(sessions: &'a [Session], exchanges: &'a [Exchange]) -> Self {
+    pub const fn new(
+        sessions: &'a [Session],
+        exchanges: &'a [Exchange],
+        blanks: &'a Blanks,
+    ) -> Self {
         Self {
             sessions,
             exchanges,
+            blanks,
             feeds: OnceLock::new(),
         }
     }
@@ -61,7 +70,7 @@ impl<'a> Gateways<'a> {
     /// What its sessions had from each other.
     pub fn feeds(&self) -> &Feeds<'a> {
         self.feeds
-            .get_or_init(|| Feeds::learn(self.sessions, self.exchanges))
+            .get_or_init(|| Feeds::learn(self.sessions, self.exchanges, self.blanks))
     }
 }
 
@@ -75,8 +84,10 @@ pub struct Feeds<'a> {
     /// Different events of each session.
     events: Vec<usize>,
     ends: Vec<Ends>,
-    /// Sessions of which something is missing.
+    /// Sessions of which something is missing, or may be.
     torn: Vec<u32>,
+    /// Between whom exchanges may lie of which nothing is in the capture.
+    blanks: Vec<Ends>,
 }
 
 type Event<'a> = (&'a str, PayloadHash);
@@ -152,10 +163,9 @@ impl Ends {
                 Some(Endpoint::Address(server)),
             ) = (exchange.source, &exchange.client, &exchange.server)
             {
-                let server_ip = server.ip().to_canonical();
-                let server = SocketAddr::new(server_ip, server.port());
+                let (client, server) = canonical(client.ip(), *server);
                 if ends.clients.len() < HOSTS && ends.servers.len() < HOSTS {
-                    ends.clients.insert(client.ip().to_canonical());
+                    ends.clients.insert(client);
                     ends.servers.insert(server);
                 }
             }
@@ -172,6 +182,12 @@ impl Ends {
         let mut servers = self.servers.iter();
         servers.any(|server| inner.clients.contains(&server.ip()))
     }
+}
+
+/// A client and a server by their addresses of IPv4, where they have them.
+fn canonical(client: IpAddr, server: SocketAddr) -> (IpAddr, SocketAddr) {
+    let server = SocketAddr::new(server.ip().to_canonical(), server.port());
+    (client.to_canonical(), server)
 }
 
 /// How two sessions may hang together by their ends.
@@ -201,7 +217,7 @@ fn between(one: &Ends, two: &Ends) -> Between {
 impl<'a> Feeds<'a> {
     /// Learns from all sessions of a run.
     #[must_use]
-    pub fn learn(sessions: &[Session], exchanges: &'a [Exchange]) -> Self {
+    pub fn learn(sessions: &[Session], exchanges: &'a [Exchange], blanks: &Blanks) -> Self {
         let mut feeds = Self::default();
         if sessions.len() < 2 {
             return feeds;
@@ -251,14 +267,32 @@ impl<'a> Feeds<'a> {
                 .filter_map(|&number| exchanges.get(number as usize))
                 .any(|exchange| !exchange.holes.is_empty() || exchange.request.is_none())
         };
-        feeds.torn = (0..)
-            .zip(sessions)
-            .filter(|(_, session)| is_torn(session))
-            .map(|(index, _)| index)
-            .collect();
         feeds.ends = sessions
             .iter()
             .map(|session| Ends::of(session, exchanges))
+            .collect();
+        let blanks: BTreeSet<(IpAddr, SocketAddr)> = blanks
+            .iter()
+            .map(|blank| canonical(blank.client, blank.server))
+            .take(BLANKS)
+            .collect();
+        let has_blank = |ends: &Ends| {
+            let of = |&client: &IpAddr| ends.servers.iter().map(move |&server| (client, server));
+            let mut pairs = ends.clients.iter().flat_map(of);
+            pairs.any(|pair| blanks.contains(&pair))
+        };
+        feeds.torn = (0..)
+            .zip(sessions)
+            .zip(&feeds.ends)
+            .filter(|((_, session), ends)| is_torn(session) || has_blank(ends))
+            .map(|((index, _), _)| index)
+            .collect();
+        feeds.blanks = blanks
+            .into_iter()
+            .map(|(client, server)| Ends {
+                clients: BTreeSet::from([client]),
+                servers: BTreeSet::from([server]),
+            })
             .collect();
         feeds
     }
@@ -280,20 +314,27 @@ impl<'a> Feeds<'a> {
                 && self.are_sides(session, third)
                 && self.are_sides(first, third)
         };
-        let may_be_third = |third: u32| {
-            let leads = |to: u32| match self.between(to, third) {
-                Between::Nothing => false,
-                Between::Gateway => true,
-                Between::Unknown => for_all,
+        let may_be_third = |third: &Ends| {
+            let leads = |to: u32| match self.ends.get(to as usize) {
+                Some(ends) if !std::ptr::eq(ends, third) => match between(ends, third) {
+                    Between::Nothing => false,
+                    Between::Gateway => true,
+                    Between::Unknown => for_all,
+                },
+                _ => false,
             };
             leads(session) && leads(first)
         };
+        let torn = self.torn.iter().take(TORN);
+        let mut unseen = torn
+            .filter_map(|&session| self.ends.get(session as usize))
+            .chain(&self.blanks);
         self.are_sides(session, first)
             || self
                 .holders
                 .get(&event)
                 .is_some_and(|holders| holders.iter().any(third))
-            || self.torn.iter().take(TORN).copied().any(may_be_third)
+            || unseen.any(may_be_third)
     }
 
     fn between(&self, one: u32, two: u32) -> Between {
@@ -314,15 +355,15 @@ impl<'a> Feeds<'a> {
             return false;
         };
         let all = |session: u32| self.events.get(session as usize).copied().unwrap_or(0);
+        let torn = self.is_torn(session) || self.is_torn(first);
         match self.between(session, first) {
             Between::Nothing => false,
             // By two clocks the client may seem to have it before the gateway.
             Between::Gateway => {
                 let most = |session: u32| common.events * 2 >= all(session);
-                most(session) || common.at_once() && most(first)
+                most(session) || common.at_once() && (torn || most(first))
             }
             Between::Unknown => {
-                let torn = self.is_torn(session) || self.is_torn(first);
                 let whole = |session: u32| {
                     let missing = all(session).saturating_sub(common.events);
                     missing == 0 || torn && missing * 2 <= all(session)

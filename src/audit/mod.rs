@@ -44,7 +44,7 @@ use rayon::prelude::*;
 use refusal::{History, Losses, Neighbours, Story};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
+    net::{IpAddr, SocketAddr},
     sync::Arc,
 };
 
@@ -84,7 +84,7 @@ pub fn audit(
             members.push((index, session));
         }
     }
-    let gateways = Gateways::new(&grouping.sessions, exchanges);
+    let gateways = Gateways::new(&grouping.sessions, exchanges, &servers.blanks);
     let crossings: Vec<Crossings<'_>> = (0..)
         .zip(&members)
         .map(|(service, members)| {
@@ -182,6 +182,8 @@ struct Services<'a> {
     facts: &'a ServerFacts,
     /// When connections of each host were torn.
     torn: BTreeMap<IpAddr, Spans>,
+    /// When exchanges with each server may be missing altogether.
+    blanks: BTreeMap<SocketAddr, Spans>,
 }
 
 /// Spans by client and session.
@@ -220,6 +222,8 @@ impl<'a> Services<'a> {
                 stories.push((index, story));
             }
         }
+        let blanks = blanks_by_server(facts);
+        lost.extend(perhaps_lost(grouping, exchanges, facts, &blanks));
         let history = stories
             .into_iter()
             .map(|stories| History::of(stories.into_iter()))
@@ -239,6 +243,7 @@ impl<'a> Services<'a> {
                 .into_iter()
                 .map(|(host, spans)| (host, Spans::of(spans)))
                 .collect(),
+            blanks,
         }
     }
 
@@ -306,6 +311,7 @@ impl<'a> Services<'a> {
                 .unwrap_or(&self.no_history),
             losses: &self.losses,
             facts: self.facts,
+            blanks: &self.blanks,
             session: index,
             servers: servers_of(session, exchanges),
             clients: session
@@ -415,6 +421,44 @@ fn headless(grouping: &Grouping, exchanges: &[Exchange], facts: &ServerFacts) ->
     lists
         .into_iter()
         .map(|(key, spans)| (key, Spans::of(spans)))
+        .collect()
+}
+
+/// Session ids that were only ever refused, of servers of whose connections something is missing: that they were
+/// served before, and lost with others, may be what is missing. When, the number of no session, and the server.
+fn perhaps_lost<'a>(
+    grouping: &'a Grouping,
+    exchanges: &'a [Exchange],
+    facts: &'a ServerFacts,
+    blanks: &'a BTreeMap<SocketAddr, Spans>,
+) -> impl Iterator<Item = (Timestamp, usize, BTreeSet<Endpoint>)> + 'a {
+    grouping.refused_ids.iter().filter_map(move |refused| {
+        let exchange = refused
+            .exchanges
+            .iter()
+            .filter_map(|&number| exchanges.get(number as usize))
+            .find(|exchange| exchange.answer() == Answer::Refused)?;
+        let server = exchange.server.as_ref()?;
+        let has_blank = match server {
+            Endpoint::Address(address) => blanks.contains_key(address),
+            Endpoint::Name(..) => false,
+        };
+        (facts.torn.has(server) || has_blank).then(|| {
+            let servers = BTreeSet::from([server.clone()]);
+            (exchange.time(), usize::MAX, servers)
+        })
+    })
+}
+
+fn blanks_by_server(facts: &ServerFacts) -> BTreeMap<SocketAddr, Spans> {
+    let mut lists: BTreeMap<SocketAddr, Vec<(Timestamp, Timestamp)>> = BTreeMap::new();
+    for blank in facts.blanks.iter() {
+        let list = lists.entry(blank.server).or_default();
+        list.push((blank.from, blank.until));
+    }
+    lists
+        .into_iter()
+        .map(|(server, spans)| (server, Spans::of(spans)))
         .collect()
 }
 

@@ -14,7 +14,7 @@ use crate::model::{
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
-    net::IpAddr,
+    net::{IpAddr, SocketAddr},
     sync::Arc,
 };
 
@@ -150,6 +150,8 @@ pub struct Neighbours<'a> {
     pub losses: &'a Losses,
     /// What packets show of servers beside their exchanges.
     pub facts: &'a ServerFacts,
+    /// When exchanges with each server may be missing altogether.
+    pub blanks: &'a BTreeMap<SocketAddr, Spans>,
     /// The session.
     pub session: usize,
     /// Its clients.
@@ -181,11 +183,24 @@ impl Neighbours<'_> {
             .any(|server| self.facts.refused.between(server, from, to))
     }
 
+    /// Whether it may have been: it refused, or was asked and its answer is not in the capture.
+    fn maybe_down_between(&self, from: Timestamp, to: Timestamp) -> bool {
+        let unanswered = |server| self.facts.unanswered.between(server, from, to);
+        self.down_between(from, to) || self.servers.iter().any(unanswered)
+    }
+
     /// Whether connections of a server were not seen whole between two times: what others went through
     /// may lie there.
     fn torn_between(&self, from: Timestamp, to: Timestamp) -> bool {
         let mut servers = self.servers.iter();
-        servers.any(|server| self.facts.torn.between(server, from, to))
+        servers.any(|server| {
+            let blanks = match server {
+                Endpoint::Address(address) => self.blanks.get(address),
+                Endpoint::Name(..) => None,
+            };
+            self.facts.torn.between(server, from, to)
+                || blanks.is_some_and(|blanks| blanks.meet(from, to))
+        })
     }
 
     /// When a client first had another session after a time.
@@ -279,7 +294,8 @@ pub fn refusals(
     resumes: &[ResumeCase],
     incarnation_at: &dyn Fn(Timestamp) -> u32,
 ) -> Vec<Refusal> {
-    let steps = steps(session, exchanges, Some(neighbours));
+    let mut steps = steps(session, exchanges, Some(neighbours));
+    pass_over_proxies(&mut steps, gaps);
     let outlook = Outlook {
         unseen_until: unseen_until(&steps, gaps),
         ..Outlook::of(&steps, session, exchanges, resumes)
@@ -467,6 +483,31 @@ fn steps<'a>(
         }
     }
     steps
+}
+
+/// Where something is missing, what a proxy was told may be what it did about a request of the client's that is not
+/// seen: the client may have met another answer.
+fn pass_over_proxies(steps: &mut [Step<'_>], gaps: &Gaps) {
+    let servers: BTreeSet<&Endpoint> = steps
+        .iter()
+        .filter_map(|step| step.exchange.server.as_ref())
+        .collect();
+    if servers.len() < 2 {
+        return;
+    }
+    for step in steps {
+        let (from, until) = (step.time, step.exchange.end.time);
+        let client = step.exchange.client.as_ref().and_then(Endpoint::ip);
+        let is_proxy = || {
+            let own = step.exchange.server.as_ref();
+            let mut others = servers.iter().filter(|server| Some(**server) != own);
+            client.is_some() && others.any(|server| server.ip() == client)
+        };
+        let refuses = matches!(step.outcome, Outcome::Refused | Outcome::Conflict);
+        if refuses && is_proxy() && (gaps.between(from, until) || gaps.torn_between(from, until)) {
+            step.outcome = Outcome::Nothing;
+        }
+    }
 }
 
 /// The steps of a session with what stands before and after each, so that a run of refusals costs one
@@ -718,15 +759,14 @@ impl<'s, 'a> Outlook<'s, 'a> {
                 (Some(last), Some(next)) => next.since(last) < BETWEEN_SUCCESSES,
                 _ => false,
             };
-            return match (close || is_after(self.last_log), is_after(self.last_fork)) {
+            // An initialize that the capture lacks may have begun another life in between.
+            let until = next.unwrap_or(step.time);
+            let unseen =
+                gaps.answer_between(step.time, until) || gaps.torn_between(step.time, until);
+            return match (is_after(self.last_log), is_after(self.last_fork)) {
                 (true, _) => Some(RefusalKind::Misrouted),
-                // An initialize that the capture lacks may have begun another life in between.
-                (false, false) => {
-                    let until = next.unwrap_or(step.time);
-                    let unseen = gaps.answer_between(step.time, until)
-                        || gaps.torn_between(step.time, until);
-                    (!unseen).then_some(RefusalKind::Revived)
-                }
+                _ if close => (!unseen).then_some(RefusalKind::Misrouted),
+                (false, false) => (!unseen).then_some(RefusalKind::Revived),
                 // The log told: another one lives under the old id.
                 (false, true) => None,
             };
@@ -787,7 +827,7 @@ impl<'s, 'a> Outlook<'s, 'a> {
             && !self.misrouted
             && !neighbours.torn_between(together, until)
             && !self.may_have_lived_after(first)
-            && !neighbours.down_between(together, first)
+            && !neighbours.maybe_down_between(together, first)
             && !neighbours.lost_between(together, until)
             && !neighbours.history.unanswered.meet(served, until)
             && !gaps.headless_between(served, until)

@@ -476,7 +476,7 @@ pub enum EndCause {
     Silent,
     /// Still open when the capture ended.
     CaptureEnd,
-    /// A HAR does not tell.
+    /// A HAR does not tell; or the close that was seen may answer a FIN among lost bytes.
     #[default]
     Unknown,
 }

@@ -99,6 +99,8 @@ impl Side {
 pub struct ServerFacts {
     /// When they refused connections.
     pub refused: RefusedConnections,
+    /// When they were asked for connections and their answer is not in the capture: they may have refused.
+    pub unanswered: RefusedConnections,
     /// Which connections the capture does not show whole.
     pub torn: TornConnections,
     /// Where exchanges may lie of which nothing is in the capture.
@@ -109,6 +111,7 @@ impl ServerFacts {
     /// Takes those of another part of the run.
     pub fn merge(&mut self, other: Self) {
         self.refused.merge(other.refused);
+        self.unanswered.merge(other.unanswered);
         self.torn.merge(other.torn);
         self.blanks.merge(other.blanks);
     }

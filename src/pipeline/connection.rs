@@ -54,6 +54,8 @@ pub(super) struct Outcome {
     pub(super) torn: Option<([SocketAddr; 2], (Timestamp, Timestamp))>,
     /// Where exchanges may lie of which nothing is in the capture.
     pub(super) blanks: Vec<Blank>,
+    /// A server whose answer to a SYN is not in the capture, and when it was asked.
+    pub(super) unanswered: Option<(SocketAddr, Timestamp)>,
 }
 
 /// A connection of TLS.
@@ -316,12 +318,16 @@ impl tcp::Sink for Tap {
     }
 
     fn data(&mut self, sender: Side, bytes: &[u8], at: At) {
+        self.recorder.closes.is_lost(sender, false);
         self.recorder.note_place(at);
         self.carry(sender, bytes, at);
         self.note_roles(at);
     }
 
     fn hole(&mut self, sender: Side, bytes: u64, kind: tcp::HoleKind, at: At) {
+        self.recorder
+            .closes
+            .is_lost(sender, kind == tcp::HoleKind::Lost);
         if kind != tcp::HoleKind::Unacknowledged {
             self.recorder.outcome.torn = Some((self.ends, (self.opened.time, at.time)));
         }
@@ -399,6 +405,15 @@ impl tcp::Sink for Tap {
             }
             self.http.rst(sender, at, &mut self.recorder);
         }
+    }
+
+    fn unanswered(&mut self, server: Side) {
+        let [a, b] = self.ends;
+        let server = match server {
+            Side::A => a,
+            Side::B => b,
+        };
+        self.recorder.outcome.unanswered = Some((server, self.opened.time));
     }
 
     fn finish(&mut self, last: At) {
@@ -665,6 +680,8 @@ impl Seen {
 struct Closes {
     fin: [Option<Close>; 2],
     rst: [Option<Close>; 2],
+    /// What the capture shows last of the side is that it lost bytes: a FIN may be among them.
+    lost: [bool; 2],
 }
 
 #[derive(Clone, Copy)]
@@ -674,6 +691,13 @@ struct Close {
 }
 
 impl Closes {
+    /// Takes note whether the last that is known of a side's bytes is that the capture lost some.
+    fn is_lost(&mut self, side: Side, lost: bool) {
+        if let Some(known) = self.lost.get_mut(side.index()) {
+            *known = lost;
+        }
+    }
+
     /// What ended the connection first. Of two FINs the one that acknowledges the other is the
     /// later, whatever the order of packets.
     fn first(&self, client: Side) -> Option<(EndCause, At)> {
@@ -700,6 +724,18 @@ impl Closes {
             .into_iter()
             .flatten()
             .min_by_key(|(_, at)| at.time)
+    }
+
+    /// Whether the end that was seen first may answer a FIN of the other side that the capture lost. A lost
+    /// FIN that stood alone is known by its number; one behind lost bytes is not.
+    fn may_answer(&self, cause: EndCause, client: Side) -> bool {
+        let other = match cause {
+            EndCause::ClientFin | EndCause::ClientRst => client.other(),
+            _ => client,
+        };
+        let is = |list: &[bool; 2]| list.get(other.index()).copied().unwrap_or(false);
+        let fin = self.fin.get(other.index()).copied().flatten();
+        is(&self.lost) && fin.is_none()
     }
 }
 
@@ -997,6 +1033,7 @@ impl Recorder {
         let first = self.closes.first(client).map(|(cause, at)| match cause {
             // It had said so before: what is open then was ended by that.
             EndCause::ServerFin | EndCause::ServerRst if self.goaway => (EndCause::Goaway, at),
+            _ if self.closes.may_answer(cause, client) => (EndCause::Unknown, at),
             _ => (cause, at),
         });
         let mut partition = false;
@@ -1184,5 +1221,28 @@ impl http::Sink for Recorder {
 
     fn anomaly(&mut self, kind: Kind, at: At, detail: Prose) {
         self.outcome.anomalies.note(kind, at.place, || detail);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_close_may_answer_a_fin_among_lost_bytes() {
+        let mut closes = Closes::default();
+        assert!(!closes.may_answer(EndCause::ServerFin, Side::A));
+        closes.is_lost(Side::A, true);
+        assert!(closes.may_answer(EndCause::ServerFin, Side::A));
+        assert!(!closes.may_answer(EndCause::ClientFin, Side::A));
+        // What came after the lost bytes tells that they held no FIN.
+        closes.is_lost(Side::A, false);
+        assert!(!closes.may_answer(EndCause::ServerFin, Side::A));
+        closes.is_lost(Side::A, true);
+        closes.fin[0] = Some(Close {
+            at: At::default(),
+            acknowledges: None,
+        });
+        assert!(!closes.may_answer(EndCause::ServerFin, Side::A), "seen");
     }
 }

@@ -724,6 +724,10 @@ impl Finished {
         for blank in outcome.blanks {
             self.servers.blanks.note(blank, limits.server_facts);
         }
+        if let Some((server, time)) = outcome.unanswered {
+            let unanswered = &mut self.servers.unanswered;
+            unanswered.note(server, time, limits.server_facts);
+        }
         self.exchanges.extend(outcome.exchanges);
         self.anomalies.merge(outcome.anomalies);
         self.opaque.extend(outcome.opaque);

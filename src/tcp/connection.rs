@@ -258,6 +258,10 @@ impl<S: Sink> Connection<S> {
             flow.flush(self.last, None, &mut out);
         }
         finish_flows(&mut self.flows, &mut out);
+        let [a, b] = &self.flows;
+        if a.start() == Start::Syn && b.start() == Start::Unknown && !b.is_reset() {
+            sink.unanswered(Side::B);
+        }
         sink.finish(self.last.at(0));
         Some(sink)
     }

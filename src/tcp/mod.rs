@@ -98,6 +98,12 @@ pub trait Sink {
     /// `at.offset` is the reset's own offset. `acknowledges` as for [`fin`](Self::fin), when the segment had an acknowledgment.
     fn rst(&mut self, sender: Side, acknowledges: Option<u64>, at: At);
 
+    /// A SYN is all that was seen of the connection: no byte, no acknowledgment and no refusal tells that `server`
+    /// answered. Called before [`finish`](Self::finish).
+    fn unanswered(&mut self, server: Side) {
+        let _ = server;
+    }
+
     /// Nothing more will come. `last` is the last segment of the connection.
     fn finish(&mut self, last: At);
 }

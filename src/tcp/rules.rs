@@ -52,6 +52,9 @@ impl Sink for Log {
         self.0
             .push(format!("{sender:?} {} rst {acknowledges:?}", when(at)));
     }
+    fn unanswered(&mut self, server: Side) {
+        self.0.push(format!("{server:?} unanswered"));
+    }
     fn finish(&mut self, last: At) {
         self.0.push(format!("end #{}", last.place.frame));
     }
@@ -845,6 +848,22 @@ fn a_refused_connection_may_be_tried_again() {
 }
 
 #[test]
+fn a_syn_alone_is_unanswered() {
+    let says = |answer: Option<(u8, i64)>| {
+        let mut wire = Wire::new();
+        wire.send(A, S, -1, 0, "");
+        if let Some((flags, sequence)) = answer {
+            wire.send(B, flags, sequence, 0, "");
+        }
+        wire.finish();
+        wire.done.concat().iter().any(|l| l == "B unanswered")
+    };
+    assert!(says(None));
+    assert!(!says(Some((RA, -5001))), "refused");
+    assert!(!says(Some((SA, -1))), "accepted");
+}
+
+#[test]
 fn t24_the_end_of_the_capture_is_no_end_of_the_connection() {
     let mut wire = Wire::open();
     wire.send(A, ACK, 0, 0, "abc");
@@ -903,7 +922,7 @@ fn t25_the_longest_idle_connection_makes_room() {
             wire.send(A, ACK, 0, 0, "zero");
         }
     }
-    assert_eq!(wire.done, [["end #2"]]);
+    assert_eq!(wire.done, [["B unanswered", "end #2"]]);
     assert_eq!(wire.count(Kind::ConnectionLimit), 1);
     wire.finish();
     assert_eq!(wire.done.len(), 3);
@@ -1079,7 +1098,11 @@ fn connections_finish_in_the_order_of_their_first_packets() {
         wire.send(A, S, -1, 0, "");
     }
     wire.finish();
-    assert_eq!(wire.done, [["end #1"], ["end #2"], ["end #3"], ["end #4"]]);
+    let ends = wire.done.iter().map(|told| told.last().unwrap().as_str());
+    assert_eq!(
+        ends.collect::<Vec<_>>(),
+        ["end #1", "end #2", "end #3", "end #4"]
+    );
 }
 
 #[test]
