@@ -3,7 +3,7 @@
 use super::{
     backend::Backends,
     id::Number,
-    order::{Orders, Standing},
+    order::{Key, Orders, Standing},
     sighting::{Scope, Seen, Sightings},
 };
 use crate::model::{
@@ -50,7 +50,7 @@ pub struct Ledger<'a> {
     unjudged: BTreeSet<u32>,
     /// For each incarnation, backend and key: where its streams began, and when an id first came with two
     /// payloads.
-    counters: BTreeMap<(u32, Option<u32>, Box<str>), Counter>,
+    counters: BTreeMap<(u32, Option<u32>, Key), Counter>,
 }
 
 #[derive(Debug, Default)]
@@ -63,7 +63,7 @@ struct Counter {
 }
 
 /// The segments that bring each number of each key.
-type Bringers = BTreeMap<Box<str>, BTreeMap<Number, Vec<u32>>>;
+type Bringers = BTreeMap<Key, BTreeMap<Number, Vec<u32>>>;
 
 #[derive(Debug, Default)]
 struct Fresh<'a> {
@@ -97,7 +97,7 @@ pub struct Log {
     /// The stream, unless all streams of the key share one counter.
     pub stream: Option<u32>,
     /// The key of its ids.
-    pub key: Box<str>,
+    pub key: Key,
     /// All streams of the session share it.
     pub shared: bool,
     /// The backend that keeps it, where that is known.
@@ -153,6 +153,8 @@ impl<'a> Ledger<'a> {
         let fresh = self.fresh.entry((facts.stream, incarnation)).or_default();
         enter_fresh(fresh, segment, exchange, &self.session.id);
         let backend = self.backends.log_of(exchange);
+        // The key of which this stream's first number is known.
+        let mut known: Option<Key> = None;
         for (index, event) in exchange.events.iter().enumerate() {
             let Some(id) = event.id.filter(|id| id.len > 0).map(|id| exchange.text(id)) else {
                 continue;
@@ -187,10 +189,13 @@ impl<'a> Ledger<'a> {
             }
             before.add(seen);
             let standing = self.standing(id);
+            if !conflicts && known.as_ref() == Some(&standing.key) {
+                continue;
+            }
             if let Some(number) = standing.number {
                 let counter = self
                     .counters
-                    .entry((incarnation, backend, standing.key))
+                    .entry((incarnation, backend, standing.key.clone()))
                     .or_default();
                 // A stream that begins with a cursor nobody delivered began before the capture did.
                 if exchange.cursor().is_none() || counter.begins.contains_key(&facts.stream) {
@@ -199,6 +204,7 @@ impl<'a> Ledger<'a> {
                             *first != number && !counter.begins.contains_key(&facts.stream)
                         });
                     counter.begins.entry(facts.stream).or_insert(number);
+                    known = Some(standing.key);
                 }
                 if conflicts && counter.conflict.is_none() {
                     counter.conflict = Some(event.time);
@@ -396,7 +402,7 @@ impl<'a> Ledger<'a> {
     }
 
     fn find_over_keys(&self) -> BTreeSet<Number> {
-        let mut key_of: BTreeMap<Number, Box<str>> = BTreeMap::new();
+        let mut key_of: BTreeMap<Number, Key> = BTreeMap::new();
         for segment in &self.session.segments {
             let Some(exchange) = self.exchanges.get(segment.exchange as usize) else {
                 continue;
@@ -481,6 +487,12 @@ impl<'a> Ledger<'a> {
         self.orders.standing(self.service, &self.session.id, id)
     }
 
+    /// How ids of its kind are ordered.
+    #[must_use]
+    pub fn scheme(&self, id: &str) -> IdScheme {
+        self.orders.scheme(self.service, &self.session.id, id)
+    }
+
     /// The log that a cursor delivered on `stream` in `incarnation` belongs to.
     ///
     /// It is the stream's own; the session's when its streams share one counter (streams of one key
@@ -515,7 +527,7 @@ impl<'a> Ledger<'a> {
         key: &str,
         before: Option<Timestamp>,
     ) -> bool {
-        let Some(counter) = self.counters.get(&(incarnation, backend, Box::from(key))) else {
+        let Some(counter) = self.counters.get(&(incarnation, backend, Key::new(key))) else {
             return false;
         };
         let clean = match (counter.conflict, before) {

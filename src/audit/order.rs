@@ -16,10 +16,14 @@ use crate::model::{
 };
 use foldhash::fast::RandomState;
 use rayon::prelude::*;
+use smol_str::{SmolStr, SmolStrBuilder};
 use std::{
     cmp::Ordering,
     collections::{BTreeMap, BTreeSet, HashMap},
 };
+
+/// What names a stream in an id. Every event has one, and most are short.
+pub type Key = SmolStr;
 
 /// What a run teaches about the ids of every service.
 #[derive(Debug, Default)]
@@ -27,7 +31,7 @@ pub struct Orders {
     shapes: HashMap<(u32, Shape), Learnt, RandomState>,
     /// Numbers of counters that all sessions of a service share (no id occurs in two of them), by
     /// key; only of shapes that some stream seems to skip in.
-    wide: BTreeMap<(u32, Shape), BTreeMap<Box<str>, Wide>>,
+    wide: BTreeMap<(u32, Shape), BTreeMap<Key, Wide>>,
 }
 
 /// Which token of the ids of a run is their number, whatever service they are of.
@@ -71,7 +75,7 @@ struct Learnt {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
     /// What names the stream in the id; empty when nothing does.
-    pub key: Box<str>,
+    pub key: Key,
     /// The number, unless the order is only observed.
     pub number: Option<Number>,
     /// How ids of this kind are ordered.
@@ -144,7 +148,7 @@ impl Orders {
     pub fn standing(&self, service: u32, session: &str, id: &str) -> Standing {
         if id == session || id.is_empty() {
             return Standing {
-                key: Box::from(""),
+                key: Key::default(),
                 number: None,
                 scheme: IdScheme::None,
                 contradicted: false,
@@ -161,6 +165,19 @@ impl Orders {
             }
         };
         stand(&parts, learnt)
+    }
+
+    /// How ids of the kind of `id` are ordered.
+    #[must_use]
+    pub fn scheme(&self, service: u32, session: &str, id: &str) -> IdScheme {
+        if id == session || id.is_empty() {
+            return IdScheme::None;
+        }
+        let parts = Parts::of(id);
+        match self.shapes.get(&(service, parts.shape())) {
+            Some(learnt) => learnt.scheme,
+            None => self.standing(service, session, id).scheme,
+        }
     }
 
     /// The numbers of ids, whatever service they are of.
@@ -299,8 +316,8 @@ impl Orders {
         let mut strides = Vec::new();
         let mut ones: BTreeMap<Shape, u64> = BTreeMap::new();
         for exchange in carried(session, exchanges) {
-            each_step(exchange, &session.id, |before, after, shape| {
-                let Some(learnt) = self.shapes.get(&(service, shape)) else {
+            each_id(exchange, &session.id, |before, after, shape| {
+                let Some((before, learnt)) = before.zip(self.shapes.get(&(service, shape))) else {
                     return;
                 };
                 if !same_key(before, after, learnt) {
@@ -522,7 +539,7 @@ struct Jump {
     service: u32,
     shape: Shape,
     session: usize,
-    key: Box<str>,
+    key: Key,
     from: Number,
     to: Number,
 }
@@ -535,7 +552,7 @@ enum Stride {
     Beyond,
     Back,
     Jump {
-        key: Box<str>,
+        key: Key,
         from: Number,
         to: Number,
     },
@@ -544,8 +561,8 @@ enum Stride {
 /// The numbers seen of one shape, by key: sorted once all are there.
 #[derive(Default)]
 struct Numbers {
-    keys: BTreeMap<Box<str>, Vec<(u128, u32)>>,
-    of_session: HashMap<(Box<str>, u32), Vec<u128>, RandomState>,
+    keys: BTreeMap<Key, Vec<(u128, u32)>>,
+    of_session: HashMap<(Key, u32), Vec<u128>, RandomState>,
     in_two_sessions: bool,
 }
 
@@ -554,7 +571,7 @@ impl Numbers {
         match self.keys.get_mut(key) {
             Some(numbers) => numbers.push((number, session)),
             None => {
-                self.keys.insert(Box::from(key), vec![(number, session)]);
+                self.keys.insert(Key::new(key), vec![(number, session)]);
             }
         }
     }
@@ -576,8 +593,8 @@ impl Numbers {
         }
     }
 
-    fn wide(self) -> BTreeMap<Box<str>, Wide> {
-        let counter = |(key, numbers): (Box<str>, Vec<(u128, u32)>)| {
+    fn wide(self) -> BTreeMap<Key, Wide> {
+        let counter = |(key, numbers): (Key, Vec<(u128, u32)>)| {
             let sessions: BTreeSet<u32> = numbers.iter().map(|&(_, session)| session).collect();
             let sessions = sessions.len();
             let numbers = numbers.into_iter().map(|(number, _)| number).collect();
@@ -761,14 +778,14 @@ fn classes(parts: &Parts<'_>) -> Vec<Class> {
 
 fn stand(parts: &Parts<'_>, learnt: &Learnt) -> Standing {
     let number = number_of(parts, learnt);
-    let mut key = String::new();
+    let mut key = SmolStrBuilder::new();
     for (index, token) in parts.tokens.iter().enumerate() {
         if Some(index) != learnt.number && !learnt.noise.contains(&index) {
             key.push_str(token.text);
         }
     }
     Standing {
-        key: key.into_boxed_str(),
+        key: key.finish(),
         number,
         scheme: learnt.scheme,
         contradicted: learnt.backwards > 0,
@@ -783,28 +800,23 @@ fn gather(session: &Session, exchanges: &[Exchange]) -> Gathered {
     let mut shapes = Gathered::default();
     for exchange in carried(session, exchanges) {
         let mut last: Option<Shape> = None;
-        for id in exchange
-            .events
-            .iter()
-            .filter_map(|event| event.id.filter(|id| id.len > 0))
-        {
-            let id = exchange.text(id);
-            if *id == *session.id {
-                continue;
-            }
-            let parts = Parts::of(id);
-            let shape = parts.shape();
+        each_id(exchange, &session.id, |before, parts, shape| {
             let hex = parts
                 .tokens
                 .iter()
                 .any(|token| matches!(token.class, Class::Hex(_)));
-            if hex || last != Some(shape) {
-                shapes.entry(shape).or_default().see(&parts);
-                last = Some(shape);
+            let new = hex || last != Some(shape);
+            last = Some(shape);
+            if !new && before.is_none() {
+                return;
             }
-        }
-        each_step(exchange, &session.id, |before, after, shape| {
-            shapes.entry(shape).or_default().step(before, after);
+            let statistics = shapes.entry(shape).or_default();
+            if new {
+                statistics.see(parts);
+            }
+            if let Some(before) = before {
+                statistics.step(before, parts);
+            }
         });
     }
     shapes
@@ -818,12 +830,13 @@ fn carried<'a>(session: &Session, exchanges: &'a [Exchange]) -> impl Iterator<It
         .filter_map(|segment| exchanges.get(segment.exchange as usize))
 }
 
-/// Neighbouring ids of one segment that have one shape: both events have an id of their own, no hole
-/// lies between them, and no message without id.
-fn each_step<'a>(
+/// The ids of a segment, but for those that repeat the one before; each with its neighbour, if that has
+/// the same shape: both events have an id of their own, no hole lies between them, and no message
+/// without id.
+fn each_id<'a>(
     exchange: &'a Exchange,
     session: &str,
-    mut step: impl FnMut(&Parts<'a>, &Parts<'a>, Shape),
+    mut each: impl FnMut(Option<&Parts<'a>>, &Parts<'a>, Shape),
 ) {
     let mut last: Option<(&str, Parts<'a>, Shape)> = None;
     for event in &exchange.events {
@@ -842,11 +855,11 @@ fn each_step<'a>(
         }
         let parts = Parts::of(id);
         let shape = parts.shape();
-        if let Some((_, before, before_shape)) = &last
-            && *before_shape == shape
-        {
-            step(before, &parts, shape);
-        }
+        let before = last
+            .as_ref()
+            .filter(|(_, _, of_before)| *of_before == shape)
+            .map(|(_, before, _)| before);
+        each(before, &parts, shape);
         last = Some((id, parts, shape));
     }
 }

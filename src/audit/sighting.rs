@@ -4,6 +4,7 @@
 use super::ledger::is_comparable;
 use crate::model::{event::Event, message::PayloadHash, session::EventRef, time::Timestamp};
 use foldhash::fast::RandomState;
+use smallvec::SmallVec;
 use std::collections::HashMap;
 
 /// One sighting of an id.
@@ -71,7 +72,7 @@ impl Scope {
 /// The sightings of one id, in order of place.
 #[derive(Debug, Default)]
 pub struct Sightings {
-    all: Vec<Seen>,
+    all: SmallVec<[Seen; 1]>,
     index: Option<Box<Index>>,
 }
 
@@ -100,7 +101,7 @@ impl Sightings {
 
     /// Whether none is left.
     #[must_use]
-    pub const fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
@@ -132,7 +133,7 @@ impl Sightings {
     pub fn within(&self, scope: Scope) -> impl Iterator<Item = &Seen> {
         let list = match &self.index {
             Some(index) => index.by_scope.get(&scope).map_or(&[][..], Vec::as_slice),
-            None => &self.all,
+            None => self.all.as_slice(),
         };
         list.iter().filter(move |seen| scope.holds(seen))
     }
@@ -144,7 +145,7 @@ impl Sightings {
                 .by_payload
                 .get(&(scope, hash))
                 .map_or(&[][..], Vec::as_slice),
-            None => &self.all,
+            None => self.all.as_slice(),
         };
         list.iter()
             .filter(move |seen| seen.comparable && seen.hash == hash && scope.holds(seen))
@@ -156,7 +157,7 @@ impl Sightings {
         let scope = Scope::default();
         let incomparable = match &self.index {
             Some(index) => &index.incomparable,
-            None => &self.all,
+            None => self.all.as_slice(),
         };
         is_comparable(event)
             && self.within(scope).any(&counts)

@@ -230,19 +230,22 @@ impl<'r, 'a> Walk<'r, 'a> {
             let Some(id) = event.id.filter(|id| id.len > 0).map(|id| exchange.text(id)) else {
                 return false;
             };
+            let otherwise = self.ledger.seen(id).is_some_and(|seen| {
+                seen.within(Scope::incarnation(self.latest)).any(|seen| {
+                    seen.time < event.time
+                        && self.are_of_one_life(seen, event)
+                        && differs(seen, event)
+                        && !self.ledger.apart(seen.backend, backend)
+                })
+            });
+            if !otherwise {
+                return false;
+            }
             let standing = self.ledger.standing(id);
             standing.number.is_some()
                 && self
                     .ledger
                     .shares_counter(self.latest, backend, &standing.key, Some(event.time))
-                && self.ledger.seen(id).is_some_and(|seen| {
-                    seen.within(Scope::incarnation(self.latest)).any(|seen| {
-                        seen.time < event.time
-                            && self.are_of_one_life(seen, event)
-                            && differs(seen, event)
-                            && !self.ledger.apart(seen.backend, backend)
-                    })
-                })
         })
     }
 
@@ -582,7 +585,7 @@ impl<'r, 'a> Walk<'r, 'a> {
             self.ledger.incarnation(segment)
         });
         let scheme = row::scheme_of(self.room.session, self.room.exchanges, &|id| {
-            self.ledger.standing(id).scheme
+            self.ledger.scheme(id)
         });
         let rows = row::sessions(
             self.room.session,

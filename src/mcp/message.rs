@@ -11,6 +11,7 @@
     clippy::cast_possible_truncation
 )]
 
+use super::json::{members, object};
 use crate::{
     limits::Limits,
     model::message::{Message, MessageKind, PayloadHash, Subject},
@@ -167,7 +168,7 @@ fn body_message(object: &str, envelope: Envelope<'_>, limits: &Limits) -> Option
     match kind {
         MessageKind::Request | MessageKind::Notification | MessageKind::Ping => {
             let method = envelope.method_name(limits).unwrap_or_default();
-            let params = envelope.params.map(Params::read).unwrap_or_default();
+            let params = envelope.inside;
             if kind != MessageKind::Ping {
                 message.call = call_hash(&method, envelope.params);
             }
@@ -175,7 +176,8 @@ fn body_message(object: &str, envelope: Envelope<'_>, limits: &Limits) -> Option
                 PROGRESS => message.progress_token = token(params.progress_token, limits),
                 CANCELLED => message.cancels = token(params.request_id, limits),
                 INITIALIZE => {
-                    message.protocol_version = short(params.protocol_version, limits);
+                    message.protocol_version =
+                        short(params.protocol_version.and_then(string), limits);
                     let client = params.client_info.and_then(party);
                     message.party = short(client.and_then(|client| client.name), limits);
                 }
@@ -224,12 +226,9 @@ fn event_message<'a>(
     match kind {
         MessageKind::Request | MessageKind::Notification | MessageKind::Ping => {
             message.method = envelope.method_name(limits);
-            if message.method.as_deref() == Some(PROGRESS)
-                && let Some(params) = envelope.params
-            {
-                message.progress_token = Params::read(params)
-                    .progress_token
-                    .and_then(|token| scalar(token, limits));
+            if message.method.as_deref() == Some(PROGRESS) {
+                let token = envelope.inside.progress_token;
+                message.progress_token = token.and_then(|token| scalar(token, limits));
             }
         }
         MessageKind::Response => {
@@ -260,14 +259,16 @@ struct Envelope<'a> {
     extra: bool,
     has_id: bool,
     /// `id`, when it is not `null`.
-    id: Option<&'a RawValue>,
+    id: Option<&'a str>,
     /// `method`, when it is a string.
-    method: Option<&'a RawValue>,
-    params: Option<&'a RawValue>,
+    method: Option<&'a str>,
+    params: Option<&'a str>,
+    /// What is looked at of `params`.
+    inside: Params<'a>,
     /// `result`; also `null`.
-    result: Option<&'a RawValue>,
+    result: Option<&'a str>,
     /// `error`, when it is not `null` (JSON-RPC 1.0 sent it so beside a result).
-    error: Option<&'a RawValue>,
+    error: Option<&'a str>,
 }
 
 impl<'a> Envelope<'a> {
@@ -278,7 +279,7 @@ impl<'a> Envelope<'a> {
         if let Some(method) = self.method {
             return if !exact(self.result.is_none() && self.error.is_none()) {
                 MessageKind::None
-            } else if method.get() == PING {
+            } else if method == PING {
                 MessageKind::Ping
             } else if self.id.is_some() {
                 MessageKind::Request
@@ -313,16 +314,26 @@ impl<'a> Envelope<'a> {
     /// `None` when `text` is no JSON object.
     fn read(text: &'a str) -> Option<Self> {
         let mut envelope = Self::default();
-        let unknown = members(text, ENVELOPE, |name, value| {
-            let told = Some(value).filter(|value| value.get() != NULL);
+        let unknown = object(text, ENVELOPE, |name, cursor| {
+            // One pass for both: what is passed over is told, too.
+            if name == "params" {
+                let mut inside = Params::default();
+                let (params, whole) =
+                    cursor.value_and_members(PARAMS, |name, value| inside.set(name, value))?;
+                envelope.params = Some(params);
+                envelope.inside = if whole { inside } else { Params::default() };
+                return Some(());
+            }
+            let value = cursor.value()?;
+            let told = Some(value).filter(|&value| value != NULL);
             match name {
-                "jsonrpc" => envelope.versioned = value.get() == VERSION,
+                "jsonrpc" => envelope.versioned = value == VERSION,
                 "id" => (envelope.has_id, envelope.id) = (true, told),
-                "method" => envelope.method = told.filter(|value| value.get().starts_with('"')),
-                "params" => envelope.params = Some(value),
+                "method" => envelope.method = told.filter(|value| value.starts_with('"')),
                 "result" => envelope.result = Some(value),
                 _ => envelope.error = told,
             }
+            Some(())
         })?;
         envelope.extra = unknown > 0;
         Some(envelope)
@@ -330,40 +341,39 @@ impl<'a> Envelope<'a> {
 }
 
 /// What of `params` is looked at.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Params<'a> {
-    meta: Option<&'a RawValue>,
-    progress_token: Option<&'a RawValue>,
-    request_id: Option<&'a RawValue>,
-    protocol_version: Option<Cow<'a, str>>,
-    client_info: Option<&'a RawValue>,
+    meta: Option<&'a str>,
+    progress_token: Option<&'a str>,
+    request_id: Option<&'a str>,
+    protocol_version: Option<&'a str>,
+    client_info: Option<&'a str>,
 }
 
 impl<'a> Params<'a> {
-    fn read(params: &'a RawValue) -> Self {
-        let mut read = Self::default();
-        let found = members(params.get(), PARAMS, |name, value| match name {
-            META => read.meta = Some(value),
-            "progressToken" => read.progress_token = Some(value),
-            "requestId" => read.request_id = Some(value),
-            "protocolVersion" => read.protocol_version = string(value),
-            _ => read.client_info = Some(value),
-        });
-        found.map(|_| read).unwrap_or_default()
+    fn set(&mut self, name: &str, value: &'a str) {
+        let member = match name {
+            META => &mut self.meta,
+            "progressToken" => &mut self.progress_token,
+            "requestId" => &mut self.request_id,
+            "protocolVersion" => &mut self.protocol_version,
+            _ => &mut self.client_info,
+        };
+        *member = Some(value);
     }
 }
 
 /// What of `params._meta` is looked at.
 #[derive(Default)]
 struct Meta<'a> {
-    progress_token: Option<&'a RawValue>,
+    progress_token: Option<&'a str>,
     protocol_version: Option<Cow<'a, str>>,
 }
 
 impl<'a> Meta<'a> {
-    fn read(meta: &'a RawValue) -> Self {
+    fn read(meta: &'a str) -> Self {
         let mut read = Self::default();
-        let found = members(meta.get(), META_MEMBERS, |name, value| match name {
+        let found = members(meta, META_MEMBERS, |name, value| match name {
             "progressToken" => read.progress_token = Some(value),
             _ => read.protocol_version = string(value),
         });
@@ -380,7 +390,7 @@ struct Failure<'a> {
 }
 
 impl<'a> Failure<'a> {
-    fn read(error: &'a RawValue) -> Self {
+    fn read(error: &'a str) -> Self {
         if let Some(text) = string(error) {
             return Self {
                 message: Some(text),
@@ -388,8 +398,8 @@ impl<'a> Failure<'a> {
             };
         }
         let mut read = Self::default();
-        let found = members(error.get(), FAILURE, |name, value| match name {
-            "code" => read.code = integer(value.get()),
+        let found = members(error, FAILURE, |name, value| match name {
+            "code" => read.code = integer(value),
             "message" => read.message = string(value),
             _ => read.data = string(value),
         });
@@ -419,8 +429,7 @@ struct Party<'a> {
 }
 
 /// What `result` says, when it is one of `initialize`.
-fn initialized(result: &RawValue) -> Option<Hello<'_>> {
-    let text = result.get();
+fn initialized(text: &str) -> Option<Hello<'_>> {
     // Results are the large payloads: a search for the name is far cheaper than their members.
     memchr::memmem::find(text.as_bytes(), b"\"protocolVersion\"")?;
     let (mut version, mut server) = (None, None);
@@ -435,9 +444,9 @@ fn initialized(result: &RawValue) -> Option<Hello<'_>> {
 }
 
 /// The name and version of an implementation.
-fn party(implementation: &RawValue) -> Option<Party<'_>> {
+fn party(implementation: &str) -> Option<Party<'_>> {
     let mut found = Party::default();
-    members(implementation.get(), PARTY, |name, value| match name {
+    members(implementation, PARTY, |name, value| match name {
         "name" => found.name = string(value),
         _ => found.version = string(value),
     })?;
@@ -446,8 +455,8 @@ fn party(implementation: &RawValue) -> Option<Party<'_>> {
 
 /// The hash of a call: equal for equal method and `params` (without `_meta`), or, with no method, of
 /// a result, whatever the white space, the escapes and the order of members. No `params` are as empty ones.
-fn call_hash(method: &str, params: Option<&RawValue>) -> PayloadHash {
-    let text = params.map_or("{}", RawValue::get);
+fn call_hash(method: &str, params: Option<&str>) -> PayloadHash {
+    let text = params.unwrap_or("{}");
     let mut parser = serde_json::Deserializer::from_str(text);
     let params = ValueHash { top: true }
         .deserialize(&mut parser)
@@ -544,72 +553,6 @@ impl<'de> Visitor<'de> for ValueHash {
     }
 }
 
-/// Calls `set` with each member of the JSON object `text` whose name is in `names`, values
-/// unparsed; the last of equal names counts, as in JavaScript. How many had other names, or
-/// `None` when `text` is no object.
-fn members<'a>(
-    text: &'a str,
-    names: &'static [&'static str],
-    set: impl FnMut(&'static str, &'a RawValue),
-) -> Option<usize> {
-    if !text.starts_with('{') {
-        return None;
-    }
-    let mut parser = serde_json::Deserializer::from_str(text);
-    let unknown = parser.deserialize_map(Members { names, set }).ok()?;
-    parser.end().ok()?;
-    Some(unknown)
-}
-
-struct Members<S> {
-    names: &'static [&'static str],
-    set: S,
-}
-
-impl<'de, S: FnMut(&'static str, &'de RawValue)> Visitor<'de> for Members<S> {
-    type Value = usize;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(mut self, mut members: A) -> Result<usize, A::Error> {
-        let mut unknown = 0;
-        while let Some(name) = members.next_key_seed(Name(self.names))? {
-            if let Some(name) = name {
-                (self.set)(name, members.next_value()?);
-            } else {
-                members.next_value::<IgnoredAny>()?;
-                unknown += 1;
-            }
-        }
-        Ok(unknown)
-    }
-}
-
-/// Finds a member's name among the known ones, without keeping it.
-struct Name(&'static [&'static str]);
-
-impl<'de> DeserializeSeed<'de> for Name {
-    type Value = Option<&'static str>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_str(self)
-    }
-}
-
-impl Visitor<'_> for Name {
-    type Value = Option<&'static str>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a name")
-    }
-
-    fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
-        Ok(self.0.iter().copied().find(|&known| known == name))
-    }
-}
-
 /// Hands out the elements of an array one by one, so that a batch costs no memory of its own.
 struct Elements<F>(F);
 
@@ -637,8 +580,7 @@ impl<'de, F: FnMut(&'de RawValue)> Visitor<'de> for Elements<F> {
 }
 
 /// The text of a JSON string; borrowed when it has no escapes.
-fn string(value: &RawValue) -> Option<Cow<'_, str>> {
-    let text = value.get();
+fn string(text: &str) -> Option<Cow<'_, str>> {
     let inner = text.strip_prefix('"')?.strip_suffix('"')?;
     if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
         return Some(Cow::Borrowed(inner));
@@ -648,14 +590,13 @@ fn string(value: &RawValue) -> Option<Cow<'_, str>> {
 
 /// An id or token as JSON text, exactly as sent: a string or a number, no longer than the limit
 /// (cutting one could make two alike).
-fn scalar<'a>(value: &'a RawValue, limits: &Limits) -> Option<&'a str> {
-    let text = value.get();
+fn scalar<'a>(text: &'a str, limits: &Limits) -> Option<&'a str> {
     let first = *text.as_bytes().first()?;
     let fits = text.len() <= limits.text;
     (fits && (first == b'"' || first == b'-' || first.is_ascii_digit())).then_some(text)
 }
 
-fn token(value: Option<&RawValue>, limits: &Limits) -> Option<Box<str>> {
+fn token(value: Option<&str>, limits: &Limits) -> Option<Box<str>> {
     value
         .and_then(|value| scalar(value, limits))
         .map(Into::into)

@@ -1,5 +1,6 @@
 //! Exchanges → sessions: JSON-RPC messages, protocol revisions, grouping, streams, vantages.
 
+mod json;
 pub mod message;
 pub mod revision;
 pub mod session;

@@ -14,7 +14,7 @@ use crate::model::{
 };
 use foldhash::fast::RandomState;
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
 };
 
@@ -102,9 +102,11 @@ fn answering_sessions(grouping: &Grouping, exchanges: &[Exchange]) -> Elsewhere 
 struct Threads<'a> {
     session: &'a mut Session,
     exchanges: &'a [Exchange],
-    /// The streams that each id was seen on.
+    /// The ids that somebody asks on from: where others were seen is no matter.
+    cursors: HashSet<&'a str, RandomState>,
+    /// The streams that each of them was seen on.
     carriers: HashMap<&'a str, Carriers, RandomState>,
-    /// Where each id was seen on each stream, in order of arrival here.
+    /// Where each of them was seen on each stream, in order of arrival here.
     delivered: HashMap<(&'a str, u32), Vec<EventRef>, RandomState>,
     /// What is open and what came last on each stream.
     progress: Vec<Progress<'a>>,
@@ -123,16 +125,20 @@ struct Carriers {
 struct Progress<'a> {
     /// Ids of its POST's requests that are not answered yet.
     open: Vec<&'a str>,
-    /// The last id delivered, by the times at which another one became the last. A later segment may
-    /// bring an earlier event.
-    last: BTreeMap<Timestamp, &'a str>,
+    /// The last id delivered, by the times at which another one became the last, in their order. A later
+    /// segment may bring an earlier event.
+    last: Vec<(Timestamp, &'a str)>,
 }
 
 impl<'a> Threads<'a> {
     fn new(session: &'a mut Session, exchanges: &'a [Exchange]) -> Self {
+        let exchange = |&number: &u32| exchanges.get(number as usize);
+        let cursors = session.exchanges.iter().filter_map(exchange);
+        let cursors = cursors.filter_map(Exchange::cursor).collect();
         Self {
             session,
             exchanges,
+            cursors,
             carriers: HashMap::default(),
             delivered: HashMap::default(),
             progress: Vec::new(),
@@ -196,7 +202,7 @@ impl<'a> Threads<'a> {
             .collect();
         self.progress.push(Progress {
             open,
-            last: BTreeMap::new(),
+            last: Vec::new(),
         });
         u32::try_from(self.session.streams.len() - 1).unwrap_or(u32::MAX)
     }
@@ -207,22 +213,30 @@ impl<'a> Threads<'a> {
                 continue;
             };
             let id = exchange.text(id);
-            let carriers = self.carriers.entry(id).or_default();
-            carriers.got |= facts.delivered;
-            let places = self.delivered.entry((id, stream)).or_insert_with(|| {
-                carriers.streams.push(stream);
-                Vec::new()
-            });
-            places.push(EventRef {
-                segment,
-                event: u32::try_from(event).unwrap_or(u32::MAX),
-            });
+            if self.cursors.contains(id) {
+                let carriers = self.carriers.entry(id).or_default();
+                carriers.got |= facts.delivered;
+                let places = self.delivered.entry((id, stream)).or_insert_with(|| {
+                    carriers.streams.push(stream);
+                    Vec::new()
+                });
+                places.push(EventRef {
+                    segment,
+                    event: u32::try_from(event).unwrap_or(u32::MAX),
+                });
+            }
             if facts.delivered
                 && let Some(progress) = self.progress.get_mut(stream as usize)
             {
                 // Whoever asks at this time or later gets this one, whatever came before it.
-                progress.last.split_off(&facts.time);
-                progress.last.insert(facts.time, id);
+                while progress
+                    .last
+                    .last()
+                    .is_some_and(|(time, _)| *time >= facts.time)
+                {
+                    progress.last.pop();
+                }
+                progress.last.push((facts.time, id));
             }
         }
     }
@@ -296,8 +310,8 @@ impl<'a> Threads<'a> {
 
     fn last_delivered(&self, stream: u32, time: Timestamp) -> Option<&'a str> {
         let progress = self.progress.get(stream as usize)?;
-        let (_, last) = progress.last.range(..=time).next_back()?;
-        Some(last)
+        let after = progress.last.partition_point(|(at, _)| *at <= time);
+        progress.last.get(after.checked_sub(1)?).map(|(_, id)| *id)
     }
 
     fn completed_before(&self, stream: u32, time: Timestamp) -> bool {

@@ -590,9 +590,7 @@ impl Opener<'_> {
 
 /// The shard of a flow: the same for both directions.
 fn shard(hasher: &foldhash::fast::FixedState, segment: &Segment) -> usize {
-    let (a, b) = (segment.source, segment.destination);
-    let pair = if a <= b { (a, b) } else { (b, a) };
-    usize::try_from(hasher.hash_one(pair)).unwrap_or(0) % SHARDS
+    usize::try_from(hasher.hash_one(tcp::Pair::of(segment))).unwrap_or(0) % SHARDS
 }
 
 fn note_skip(skip: Skip, frame: &Frame<'_>, anomalies: &mut Anomalies) {

@@ -30,7 +30,7 @@ impl StreamNumbers {
 
     /// The number of the stream that `segment` belongs to.
     pub fn number(&mut self, segment: &Segment) -> u32 {
-        let (pair, direction) = Pair::of(segment);
+        let (pair, direction) = Pair::and_direction(segment);
         let next = self.next;
         let stream = self
             .streams

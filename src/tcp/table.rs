@@ -98,7 +98,7 @@ impl<S: Sink> Table<S> {
         done: &mut impl FnMut(S),
     ) {
         self.expire(segment.time, anomalies, done);
-        let (pair, _) = Pair::of(segment);
+        let pair = Pair::of(segment);
         let begins = segment.flags.has(TcpFlags::SYN) && !segment.flags.has(TcpFlags::RST);
         let opens = begins || !payload.is_empty() || segment.missing > 0;
         let mut found = self.index.get(&pair).copied();

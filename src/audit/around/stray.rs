@@ -16,7 +16,12 @@
 
 use super::{Channel, Line, MOMENT, Said, Scene, asked::Asked, completed, find, is_unique};
 use crate::{
-    audit::{id::Parts, ledger::is_comparable, order::Standing, sighting::Scope},
+    audit::{
+        id::Parts,
+        ledger::is_comparable,
+        order::{Key, Standing},
+        sighting::Scope,
+    },
     model::{
         case::{Stray, StrayEvidence},
         event::Event,
@@ -27,7 +32,10 @@ use crate::{
     },
 };
 use foldhash::fast::RandomState;
-use std::collections::{HashMap, HashSet};
+use std::{
+    cell::OnceCell,
+    collections::{HashMap, HashSet},
+};
 
 /// So many sightings of a cursor are looked at: one of more streams names none.
 const MANY: u32 = 16;
@@ -58,9 +66,10 @@ pub(super) fn strays(
                     && !is_of_the_session(scene, line)
                     && !is_ambiguous(scene, line) =>
             {
-                let history = history.get_or_insert_with(|| History::of(scene, lines, said));
+                let history = history.get_or_insert_with(|| History::of(lines, said));
                 let search = Search {
                     scene,
+                    lines,
                     line,
                     asked,
                     history,
@@ -183,7 +192,7 @@ struct Usage {
 }
 
 /// An incarnation, which number is left out of an id, and what is left of it.
-type Stem = (u32, Side, Box<str>);
+type Stem = (u32, Side, Key);
 
 /// Which of the numbers of an id counts, when it has several.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -194,7 +203,7 @@ enum Side {
 
 /// The key that a channel's messages have in their ids.
 struct OwnKey {
-    key: Box<str>,
+    key: Key,
     /// How many have it.
     count: u32,
     /// When the last of them came.
@@ -209,29 +218,34 @@ struct History<'l> {
     payloads: Map<(u32, PayloadHash), Payload<'l>>,
     /// The first sighting of a payload on a channel.
     on: Map<(u32, PayloadHash, Channel), Sighting<'l>>,
-    stems: Map<Stem, Usage>,
+    /// Methods whose notifications say the same twice.
+    repetitive: HashSet<(u32, &'l str), RandomState>,
+    /// What ids have in common; most sessions need to know neither.
+    stems: OnceCell<Stems>,
+    keys: OnceCell<Keys>,
+}
+
+/// Which channels used which stems.
+#[derive(Default)]
+struct Stems {
+    usage: Map<Stem, Usage>,
     /// How many stems there are, and how many each channel was the first to use.
     all: Map<(u32, Side), u32>,
     owned: Map<(u32, Side, Channel), u32>,
-    keys: Map<(u32, Box<str>), Usage>,
-    own_key: Map<(u32, Channel), OwnKey>,
-    /// Methods whose notifications say the same twice.
-    repetitive: HashSet<(u32, &'l str), RandomState>,
+}
+
+/// Which channels used which keys.
+#[derive(Default)]
+struct Keys {
+    usage: Map<(u32, Key), Usage>,
+    of_channel: Map<(u32, Channel), OwnKey>,
 }
 
 impl<'l> History<'l> {
-    fn of(scene: &Scene<'_, '_>, lines: &'l [Line<'_>], said: &[Said]) -> Self {
+    fn of(lines: &'l [Line<'_>], said: &[Said]) -> Self {
         let mut history = Self::default();
         for alike in said.chunk_by(Said::is_like) {
             history.note_payload(lines, alike);
-        }
-        for line in lines {
-            for event in line.exchange.events.iter().filter(|e| is_comparable(e)) {
-                if let Some(id) = own_id(scene, line, event) {
-                    history.note_stems(line, event, id);
-                    history.note_key(scene, line, event, id);
-                }
-            }
         }
         history
     }
@@ -271,8 +285,29 @@ impl<'l> History<'l> {
                 .or_insert(sighting);
         }
     }
+}
 
-    fn note_stems(&mut self, line: &Line<'_>, event: &Event, id: &str) {
+/// The messages of all channels that have an id of their own.
+fn named<'l, 'a>(
+    scene: &'l Scene<'_, '_>,
+    lines: &'l [Line<'a>],
+) -> impl Iterator<Item = (&'l Line<'a>, &'l Event, &'l str)> {
+    lines.iter().flat_map(move |line| {
+        let events = line.exchange.events.iter().filter(|e| is_comparable(e));
+        events.filter_map(move |event| Some((line, event, own_id(scene, line, event)?)))
+    })
+}
+
+impl Stems {
+    fn of(scene: &Scene<'_, '_>, lines: &[Line<'_>]) -> Self {
+        let mut stems = Self::default();
+        for (line, event, id) in named(scene, lines) {
+            stems.note(line, event, id);
+        }
+        stems
+    }
+
+    fn note(&mut self, line: &Line<'_>, event: &Event, id: &str) {
         let (owned, all) = (&mut self.owned, &mut self.all);
         let parts = Parts::of(id);
         if is_unique(&parts) {
@@ -283,7 +318,7 @@ impl<'l> History<'l> {
                 continue;
             };
             let stem = (line.incarnation, side, stem);
-            self.stems
+            self.usage
                 .entry(stem)
                 .and_modify(|usage| usage.add(event.time, line.channel))
                 .or_insert_with(|| {
@@ -295,20 +330,30 @@ impl<'l> History<'l> {
                 });
         }
     }
+}
 
-    fn note_key(&mut self, scene: &Scene<'_, '_>, line: &Line<'_>, event: &Event, id: &str) {
+impl Keys {
+    fn of(scene: &Scene<'_, '_>, lines: &[Line<'_>]) -> Self {
+        let mut keys = Self::default();
+        for (line, event, id) in named(scene, lines) {
+            keys.note(scene, line, event, id);
+        }
+        keys
+    }
+
+    fn note(&mut self, scene: &Scene<'_, '_>, line: &Line<'_>, event: &Event, id: &str) {
         let standing = scene.ledger.standing(id);
         let key = if names_its_stream(&standing) {
             standing.key
         } else {
-            Box::from("")
+            Key::default()
         };
-        self.keys
+        self.usage
             .entry((line.incarnation, key.clone()))
             .and_modify(|usage| usage.add(event.time, line.channel))
             .or_insert_with(|| Usage::new(event.time, line.channel));
         let own = self
-            .own_key
+            .of_channel
             .entry((line.incarnation, line.channel))
             .or_insert_with(|| OwnKey {
                 key: key.clone(),
@@ -356,7 +401,7 @@ fn own_id<'l>(scene: &Scene<'_, '_>, line: &'l Line<'_>, event: &Event) -> Optio
 }
 
 /// An id without its first or last number; none where it has no number.
-fn stem(parts: &Parts<'_>, side: Side) -> Option<Box<str>> {
+fn stem(parts: &Parts<'_>, side: Side) -> Option<Key> {
     let tokens = || parts.tokens.iter().enumerate();
     let mut numbers = tokens().filter(|(_, token)| token.class.is_candidate());
     let (number, _) = match side {
@@ -364,13 +409,13 @@ fn stem(parts: &Parts<'_>, side: Side) -> Option<Box<str>> {
         Side::Last => numbers.next_back(),
     }?;
     let rest = tokens().filter(|&(index, _)| index != number);
-    let text: String = rest.map(|(_, token)| token.text).collect();
-    Some(text.into_boxed_str())
+    Some(rest.map(|(_, token)| token.text).collect())
 }
 
 /// The search for strays on one GET.
 struct Search<'s, 'a, 'l> {
     scene: &'s Scene<'s, 'a>,
+    lines: &'s [Line<'a>],
     line: &'l Line<'a>,
     asked: &'s Asked<'a>,
     history: &'s History<'l>,
@@ -493,12 +538,13 @@ impl Search<'_, '_, '_> {
         let counted = standing.number.is_some()
             && ledger.shares_counter(line.incarnation, backend, &standing.key, None);
         let apart = |side| {
+            let make = || Stems::of(self.scene, self.lines);
+            let stems = self.history.stems.get_or_init(make);
             let count = |map: Option<&u32>| map.copied().unwrap_or(0);
-            let all = count(self.history.all.get(&(line.incarnation, side)));
-            let owned = count(self.history.owned.get(&(line.incarnation, side, channel)));
+            let all = count(stems.all.get(&(line.incarnation, side)));
+            let owned = count(stems.owned.get(&(line.incarnation, side, channel)));
             let stem = stem(&parts, side);
-            let usage =
-                stem.and_then(|stem| self.history.stems.get(&(line.incarnation, side, stem)));
+            let usage = stem.and_then(|stem| stems.usage.get(&(line.incarnation, side, stem)));
             all > owned
                 && usage
                     .is_some_and(|usage| usage.owner_before(line.exchange.time()) == Some(channel))
@@ -512,26 +558,25 @@ impl Search<'_, '_, '_> {
     fn has_anothers_key(&self, event: &Event) -> bool {
         let line = self.line;
         let start = line.exchange.time();
-        let of = |channel| {
-            let own = self.history.own_key.get(&(line.incarnation, channel))?;
-            let alone = own.other.is_none_or(|other| other >= start);
-            (alone && own.count > 1).then_some(own)
-        };
         let Some(id) = own_id(self.scene, line, event) else {
             return false;
         };
         let standing = self.scene.ledger.standing(id);
-        let ours = of(line.channel).filter(|own| !own.key.is_empty());
         // The number that tells events of one millisecond apart is no key.
         let named = standing.scheme != IdScheme::Time
             || standing.key.bytes().any(|byte| byte.is_ascii_alphabetic());
         if !named || !names_its_stream(&standing) {
             return false;
         }
-        let usage = self
-            .history
-            .keys
-            .get(&(line.incarnation, standing.key.clone()));
+        let make = || Keys::of(self.scene, self.lines);
+        let keys = self.history.keys.get_or_init(make);
+        let of = |channel| {
+            let own = keys.of_channel.get(&(line.incarnation, channel))?;
+            let alone = own.other.is_none_or(|other| other >= start);
+            (alone && own.count > 1).then_some(own)
+        };
+        let ours = of(line.channel).filter(|own| !own.key.is_empty());
+        let usage = keys.usage.get(&(line.incarnation, standing.key.clone()));
         let Some((usage, ours)) = usage.zip(ours) else {
             return false;
         };

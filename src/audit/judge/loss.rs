@@ -3,7 +3,7 @@
 use super::{Decision, NAMED, View, label};
 use crate::audit::{
     id::Number,
-    order::{Relation, Standing, compare},
+    order::{Key, Relation, Standing, compare},
     sighting::Scope,
 };
 use crate::model::{
@@ -213,7 +213,7 @@ struct Ahead {
 }
 
 /// The key and scheme of an id; `None` for one without a number, which is comparable to none.
-type Place = Option<(Box<str>, IdScheme)>;
+type Place = Option<(Key, IdScheme)>;
 
 impl Ahead {
     fn add(&mut self, standing: Standing, position: Option<usize>) {

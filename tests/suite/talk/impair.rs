@@ -1,6 +1,6 @@
 //! What networks and taps do to packets without changing what was said.
 
-use super::tcp::{ACK, Packet};
+use super::tcp::Packet;
 use proptest::{prelude::*, sample::Index};
 
 /// A list of mishaps; empty is the faithful capture, to which failures shrink.
@@ -132,7 +132,7 @@ fn impairments_keep_every_byte() {
         at: i64::from(n) * 1_000,
         connection: 0,
         from: super::model::Side::Client,
-        flags: ACK,
+        flags: super::tcp::ACK,
         seq: u32::from(n) * 10,
         ack: 0,
         payload: payload(n),

@@ -60,10 +60,12 @@ pub(crate) fn sent(talk: &Talk, flights: &[Flight]) -> Vec<Packet> {
     let mut connections: Vec<Conversation> =
         (0..talk.connections.len()).map(Conversation::new).collect();
     let mut out = Vec::new();
+    let mut last = vec![0; talk.connections.len()];
     for (index, flight) in flights.iter().enumerate() {
-        let more = flights[index + 1..]
-            .iter()
-            .any(|f| f.connection == flight.connection);
+        last[flight.connection] = index;
+    }
+    for (index, flight) in flights.iter().enumerate() {
+        let more = last[flight.connection] > index;
         connections[flight.connection].take(flight, more, &mut out);
     }
     out
