@@ -48,6 +48,7 @@ pub struct Crossings<'a> {
 #[derive(Clone, Copy, Debug)]
 struct Sighting {
     session: u32,
+    exchange: u32,
     time: Timestamp,
     hash: PayloadHash,
 }
@@ -97,6 +98,7 @@ impl<'a> Crossings<'a> {
                     crossed = true;
                     let sighting = Sighting {
                         session: index,
+                        exchange,
                         time: event.time,
                         hash: event.hash,
                     };
@@ -153,8 +155,11 @@ impl<'a> Crossings<'a> {
                 || lent().is_some();
             let fed = || {
                 let event = ((id, event.hash), is_for_all(event));
-                let feeds = self.gateways?.feeds();
-                Some(feeds.explain(event, first.session, session))
+                let gateways = self.gateways?;
+                let feeds = gateways.feeds();
+                let own = gateways.is_its_own(first.exchange, exchange)
+                    && feeds.are_torn(session, first.session);
+                Some(own || feeds.explain(event, first.session, session))
             };
             (proven && fed() != Some(true)).then(|| Crossing {
                 id: id.to_owned(),

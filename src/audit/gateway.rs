@@ -67,6 +67,19 @@ impl<'a> Gateways<'a> {
         }
     }
 
+    /// Whether the client of an exchange, given with its number, is the host that answered another one: what came
+    /// on it came to a gateway. Where the requests that it was asked by are missing, whose they were is not known,
+    /// and its session may have been taken for the one of another client.
+    #[must_use]
+    pub fn is_its_own(&self, inner: u32, outer: &Exchange) -> bool {
+        let inner = self.exchanges.get(inner as usize);
+        let gateway = inner
+            .and_then(|inner| inner.client.as_ref()?.ip())
+            .filter(|host| !host.to_canonical().is_loopback());
+        let answered = outer.server.as_ref().and_then(Endpoint::ip);
+        gateway.is_some() && gateway == answered
+    }
+
     /// What its sessions had from each other.
     pub fn feeds(&self) -> &Feeds<'a> {
         self.feeds
@@ -345,6 +358,12 @@ impl<'a> Feeds<'a> {
         }
     }
 
+    /// Whether something of either session is missing.
+    #[must_use]
+    pub fn are_torn(&self, one: u32, two: u32) -> bool {
+        self.is_torn(one) || self.is_torn(two)
+    }
+
     fn is_torn(&self, session: u32) -> bool {
         self.torn.binary_search(&session).is_ok()
     }
@@ -355,7 +374,7 @@ impl<'a> Feeds<'a> {
             return false;
         };
         let all = |session: u32| self.events.get(session as usize).copied().unwrap_or(0);
-        let torn = self.is_torn(session) || self.is_torn(first);
+        let torn = self.are_torn(session, first);
         match self.between(session, first) {
             Between::Nothing => false,
             // By two clocks the client may seem to have it before the gateway.
