@@ -5,6 +5,11 @@
 //! into the commit. Needs valgrind, and gungraun-runner of gungraun's version (`.ci/run` installs both).
 
 #![allow(missing_docs, reason = "what gungraun's macros make has none")]
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "what cannot be made stops a bench"
+)]
 
 mod traffic;
 

@@ -2,6 +2,12 @@
 //!
 //! `cargo bench --bench whole`. The ratios of one run are what tells: machines are noisy.
 
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "what cannot be made stops a bench"
+)]
+
 mod traffic;
 
 use divan::{Bencher, counter::BytesCount};

@@ -3,6 +3,12 @@
 //! The same shape and size give the same bytes, so that runs can be compared (TLS aside: its keys are random).
 
 #![allow(dead_code, reason = "each bench takes what it needs")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "what cannot be made stops a bench"
+)]
 
 #[path = "../../tests/suite/talk/mod.rs"]
 pub(crate) mod talk;
