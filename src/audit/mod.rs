@@ -85,25 +85,31 @@ pub fn audit(
         }
     }
     let gateways = Gateways::new(&grouping.sessions, exchanges, &servers.blanks);
-    let crossings: Vec<Crossings<'_>> = (0..)
-        .zip(&members)
-        .map(|(service, members)| {
-            Crossings::learn(members, exchanges, services.is_whole(service), &gateways)
-        })
-        .collect();
     let (none, no_crossings) = (Backends::default(), Crossings::default());
     let whole: Vec<bool> = (0..)
         .zip(&services.whole)
         .map(|(service, _)| services.is_whole(service))
         .collect();
-    let between = Between::learn(Run {
-        grouping,
-        exchanges,
-        service_of: &services.of_session,
-        whole: &whole,
-        servers,
-    });
-    let orders = Orders::learn(&grouping.sessions, &services.of_session, exchanges);
+    // Each looks at all events, and none at what the others find.
+    let learn_crossings = || -> Vec<Crossings<'_>> {
+        members
+            .par_iter()
+            .zip(&whole)
+            .map(|(members, &whole)| Crossings::learn(members, exchanges, whole, &gateways))
+            .collect()
+    };
+    let learn_between = || {
+        Between::learn(Run {
+            grouping,
+            exchanges,
+            service_of: &services.of_session,
+            whole: &whole,
+            servers,
+        })
+    };
+    let learn_orders = || Orders::learn(&grouping.sessions, &services.of_session, exchanges);
+    let (crossings, (between, orders)) =
+        rayon::join(learn_crossings, || rayon::join(learn_between, learn_orders));
     let mut judged: Vec<Judged> = grouping
         .sessions
         .par_iter()

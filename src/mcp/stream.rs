@@ -13,6 +13,7 @@ use crate::model::{
     time::Timestamp,
 };
 use foldhash::fast::RandomState;
+use rayon::prelude::*;
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
@@ -25,7 +26,8 @@ pub fn thread(grouping: &mut Grouping, exchanges: &[Exchange]) {
     for (&exchange, &to) in &elsewhere {
         given.entry(to).or_default().push(exchange);
     }
-    for (index, session) in grouping.sessions.iter_mut().enumerate() {
+    let sessions = grouping.sessions.par_iter_mut().enumerate();
+    sessions.for_each(|(index, session)| {
         let index = u32::try_from(index).unwrap_or(u32::MAX);
         let mut mine: Vec<(u32, bool)> = session
             .exchanges
@@ -34,10 +36,10 @@ pub fn thread(grouping: &mut Grouping, exchanges: &[Exchange]) {
             .collect();
         mine.extend(
             given
-                .remove(&index)
+                .get(&index)
                 .into_iter()
                 .flatten()
-                .map(|number| (number, false)),
+                .map(|&number| (number, false)),
         );
         mine.sort_unstable();
         let mut threads = Threads::new(session, exchanges);
@@ -48,7 +50,7 @@ pub fn thread(grouping: &mut Grouping, exchanges: &[Exchange]) {
                 asked_here && elsewhere.contains_key(&number),
             );
         }
-    }
+    });
     for legacy in &mut grouping.legacy {
         let asked = legacy.exchanges.clone();
         let mut threads = Threads::new(legacy, exchanges);
