@@ -151,16 +151,7 @@ fn pcap(talk: &Talk, packets: &[Packet]) -> Vec<u8> {
 
 /// What is said, in order of time.
 fn conversation(shape: Shape, sessions: u32) -> Talk {
-    let mut talk = Talk {
-        name: shape.name().to_owned(),
-        steps: Vec::new(),
-        connections: Vec::new(),
-        options: Vec::new(),
-        expectations: Vec::new(),
-        har_expectations: Vec::new(),
-        beyond: None,
-        har_skip: None,
-    };
+    let mut talk = Talk::new(shape.name());
     for number in 0..sessions {
         let mut session = Session::new(number, &mut talk);
         match shape {

@@ -63,6 +63,24 @@ pub struct Segment {
     pub missing: u32,
 }
 
+#[cfg(test)]
+impl Segment {
+    /// A segment that says nothing, for tests.
+    pub(crate) fn between(source: &str, destination: &str) -> Self {
+        Self {
+            time: Timestamp::default(),
+            place: Place::default(),
+            source: source.parse().unwrap(),
+            destination: destination.parse().unwrap(),
+            sequence: 0,
+            acknowledgment: 0,
+            flags: TcpFlags(0),
+            window: 0,
+            missing: 0,
+        }
+    }
+}
+
 /// TCP control bits (RFC 9293, section 3.1), low byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpFlags(pub u8);

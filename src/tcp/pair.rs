@@ -61,23 +61,8 @@ fn word(end: &SocketAddr) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{packet::TcpFlags, place::Place, time::Timestamp};
     use foldhash::fast::FixedState;
     use std::hash::BuildHasher;
-
-    fn segment(source: &str, destination: &str) -> Segment {
-        Segment {
-            time: Timestamp::default(),
-            place: Place::default(),
-            source: source.parse().unwrap(),
-            destination: destination.parse().unwrap(),
-            sequence: 0,
-            acknowledgment: 0,
-            flags: TcpFlags(0),
-            window: 0,
-            missing: 0,
-        }
-    }
 
     #[test]
     fn both_directions_are_one_pair() {
@@ -87,13 +72,16 @@ mod tests {
             ["[fe80::1]:80", "[fe80::2]:80"],
             ["[fe80::1]:80", "10.0.0.1:80"],
         ] {
-            let (there, sender) = Pair::and_direction(&segment(a, b));
-            let (back, receiver) = Pair::and_direction(&segment(b, a));
+            let (there, sender) = Pair::and_direction(&Segment::between(a, b));
+            let (back, receiver) = Pair::and_direction(&Segment::between(b, a));
             assert_eq!(there, back);
             assert_ne!(sender, receiver);
             let hash = |pair| FixedState::default().hash_one(pair);
             assert_eq!(hash(there), hash(back));
-            assert_ne!(hash(there), hash(Pair::of(&segment(a, "10.0.0.9:9"))));
+            assert_ne!(
+                hash(there),
+                hash(Pair::of(&Segment::between(a, "10.0.0.9:9")))
+            );
         }
     }
 }

@@ -75,19 +75,16 @@ const TCP: u8 = 6;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{packet::TcpFlags, place::Place, time::Timestamp};
+    use crate::model::packet::TcpFlags;
 
     fn segment(source: &str, destination: &str) -> Segment {
         Segment {
-            time: Timestamp::default(),
-            place: Place::default(),
-            source: source.parse().unwrap(),
-            destination: destination.parse().unwrap(),
             sequence: 0x0102_0304,
             acknowledgment: 0x0506_0708,
             flags: TcpFlags::ACK,
             window: 0x1000,
             missing: 5,
+            ..Segment::between(source, destination)
         }
     }
 

@@ -20,6 +20,22 @@ pub(crate) struct Talk {
     pub(crate) har_skip: Option<String>,
 }
 
+impl Talk {
+    /// A talk in which nothing is said yet.
+    pub(crate) fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            steps: Vec::new(),
+            connections: Vec::new(),
+            options: Vec::new(),
+            expectations: Vec::new(),
+            har_expectations: Vec::new(),
+            beyond: None,
+            har_skip: None,
+        }
+    }
+}
+
 /// A TCP connection by its two ends.
 #[derive(Clone, Debug)]
 pub(crate) struct Connection {

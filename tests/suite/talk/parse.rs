@@ -17,16 +17,7 @@ use std::collections::BTreeMap;
 /// The line and what is wrong with it.
 pub(crate) fn parse(name: &str, text: &str) -> Result<Talk, String> {
     let mut parser = Parser {
-        talk: Talk {
-            name: name.to_owned(),
-            steps: Vec::new(),
-            connections: Vec::new(),
-            options: Vec::new(),
-            expectations: Vec::new(),
-            har_expectations: Vec::new(),
-            beyond: None,
-            har_skip: None,
-        },
+        talk: Talk::new(name),
         now: 0,
         versions: BTreeMap::new(),
         offered: BTreeMap::new(),
