@@ -95,11 +95,10 @@ pub(super) fn read(
         hand = next;
     }
     let mut wanting = Vec::new();
-    for finished in shards
-        .into_par_iter()
-        .map(Shard::finish)
-        .collect::<Vec<_>>()
-    {
+    let finished: Vec<Finished> = shards.into_par_iter().map(Shard::finish).collect();
+    let exchanges = finished.iter().map(|one| one.exchanges.len()).sum();
+    packets.exchanges.reserve_exact(exchanges);
+    for finished in finished {
         packets.exchanges.extend(finished.exchanges);
         packets.anomalies.merge(finished.anomalies);
         packets.servers.merge(finished.servers);
