@@ -8,6 +8,7 @@ mod har;
 mod naming;
 mod packets;
 mod secrets;
+mod texts;
 
 use crate::{
     anomaly::{Anomalies, Kind},

@@ -8,6 +8,7 @@
 
 use super::id::{Class, Number, Parts, Shape};
 use crate::model::{
+    event::Event,
     exchange::{Exchange, Teller},
     id::IdPart,
     session::Session,
@@ -360,7 +361,7 @@ impl Orders {
                 let Some(exchange) = exchanges.get(resume.exchange as usize) else {
                     continue;
                 };
-                let first = exchange.events.iter().find(|event| event.is_message());
+                let first = exchange.events.iter().find(Event::is_message);
                 let Some((cursor, first)) = exchange.cursor().zip(first.and_then(|event| event.id))
                 else {
                     continue;

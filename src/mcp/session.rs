@@ -240,21 +240,18 @@ fn describe(session: &mut Session, exchange: &Exchange, number: u32) {
             session.issued_by.push(number);
         }
         for message in request.map_or(&[][..], |request| &request.messages) {
-            if let Some(name) = &message.party {
-                session
-                    .client_name
-                    .get_or_insert_with(|| Arc::from(&**name));
+            if let Some(name) = message.party() {
+                session.client_name.get_or_insert_with(|| Arc::from(name));
             }
         }
-        if let Some(response) = &exchange.response {
-            if let Some(name) = &response.server_name {
+        let greeting = exchange.response.as_ref().and_then(|r| r.greeting.as_ref());
+        if let Some(greeting) = greeting {
+            if let Some(name) = &greeting.server_name {
                 session
                     .server_name
                     .get_or_insert_with(|| Arc::from(&**name));
             }
-            if let Some(version) = &response.protocol_version {
-                session.protocol_version = Some(Arc::from(&**version));
-            }
+            session.protocol_version = Some(Arc::from(&*greeting.protocol_version));
         }
     }
 }

@@ -19,6 +19,7 @@ use super::{
     },
 };
 use crate::model::{
+    event::Event,
     exchange::{Exchange, Source},
     message::{Message, MessageKind, PayloadHash},
     session::{Grouping, Role},
@@ -456,7 +457,7 @@ impl Evidence {
 
 /// The messages that the events of an exchange brought.
 fn said(exchange: &Exchange) -> impl Iterator<Item = PayloadHash> + '_ {
-    let messages = exchange.events.iter().filter(|event| event.is_message());
+    let messages = exchange.events.iter().filter(Event::is_message);
     messages.map(|event| event.hash)
 }
 

@@ -69,10 +69,10 @@ fn body(request: &Request) -> PayloadHash {
         state.update(part);
     };
     for message in &request.messages {
-        let text = |text: &Option<Box<str>>| text.as_deref().unwrap_or_default().to_owned();
         add(message.kind.name().as_bytes());
-        add(text(&message.id).as_bytes());
-        add(text(&message.method).as_bytes());
+        for text in [&message.id, &message.method] {
+            add(text.as_deref().unwrap_or_default().as_bytes());
+        }
         add(&message.call.0.to_le_bytes());
     }
     PayloadHash(state.digest128())
@@ -204,22 +204,22 @@ pub(super) fn streams(outer: &Exchange, inner: &Exchange) -> Streams {
     let (one, two) = (&outer.events, &inner.events);
     if !holes {
         for (one, two) in one.iter().zip(two).take(COMPARED) {
-            match resemblance(outer, one, inner, two) {
+            match resemblance(outer, &one, inner, &two) {
                 Agreement::Other => {
                     found.agreement = Agreement::Other;
                     return found;
                 }
                 Agreement::Open => found.in_order &= two.time <= one.time,
-                Agreement::Same => note(&mut found, one, two),
+                Agreement::Same => note(&mut found, &one, &two),
             }
         }
     } else {
         let mut rest = two.iter().take(COMPARED);
         for one in one.iter().take(COMPARED) {
             let mut ahead = rest.clone();
-            let same = |two: &&Event| resemblance(outer, one, inner, two) == Agreement::Same;
+            let same = |two: &Event| resemblance(outer, &one, inner, two) == Agreement::Same;
             if let Some(two) = ahead.find(same) {
-                note(&mut found, one, two);
+                note(&mut found, &one, &two);
                 rest = ahead;
             }
         }
