@@ -154,8 +154,8 @@ impl Tap {
         }
     }
 
-    pub(super) fn into_outcome(self) -> Outcome {
-        self.recorder.outcome
+    pub(super) fn into_outcome(mut self: Box<Self>) -> Outcome {
+        mem::take(&mut self.recorder.outcome)
     }
 
     /// Bytes of a side, before it is known what lies on TCP.
