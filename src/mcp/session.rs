@@ -6,7 +6,7 @@
 
 use super::revision::{Era, era, stated};
 use crate::model::{
-    exchange::{Answer, Exchange},
+    exchange::{Answer, Exchange, Scheme},
     id::SessionId,
     message::MessageKind,
     session::{Grouping, RefusedId, Role, Session},
@@ -344,14 +344,30 @@ fn query_session(target: &str) -> Option<&str> {
 
 fn intern_services(exchanges: &[Exchange]) -> Vec<Arc<str>> {
     let mut known: Map<Arc<str>, Arc<str>> = Map::default();
+    // Most exchanges address one of a few services in the same words.
+    let mut of_words: Map<(Scheme, &str, &str), Arc<str>> = Map::default();
     exchanges
         .iter()
         .map(|exchange| {
+            let request = exchange.request.as_ref();
+            let words = request.map(|request| (request.scheme, &*request.host, &*request.target));
+            if let Some(name) = words.and_then(|words| of_words.get(&words)) {
+                return Arc::clone(name);
+            }
             let name = service(exchange);
-            Arc::clone(known.entry(Arc::clone(&name)).or_insert(name))
+            let name = Arc::clone(known.entry(Arc::clone(&name)).or_insert(name));
+            if let Some(words) = words
+                && of_words.len() < WORDS
+            {
+                of_words.insert(words, Arc::clone(&name));
+            }
+            name
         })
         .collect()
 }
+
+/// Addresses that are remembered as they were written.
+const WORDS: usize = 4096;
 
 /// Indices are kept in 32 bits; a run of more exchanges does not fit the machine's memory.
 fn number_of(index: usize) -> u32 {
