@@ -498,10 +498,11 @@ fn mark_common_losses(judged: &mut [Judged]) {
 
 /// The resumes of all sessions, in order of time.
 #[must_use]
-pub fn resumes_in_order(judged: &[Judged]) -> Vec<Resume> {
+pub fn resumes_in_order(judged: Vec<Judged>) -> Vec<Resume> {
     let mut resumes: Vec<Resume> = judged
-        .iter()
-        .flat_map(|session| session.case.resumes.iter().map(|resume| resume.row.clone()))
+        .into_iter()
+        .flat_map(|session| session.case.resumes)
+        .map(|resume| resume.row)
         .collect();
     resumes.sort_by_key(|resume| (resume.resume_time, resume.exchange));
     resumes

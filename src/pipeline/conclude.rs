@@ -230,7 +230,7 @@ pub(super) fn conclude(harvest: Harvest, options: &Options) -> Analysis {
         }
     }
     order(&mut analysis, &exchanges);
-    analysis.resumes = audit::resumes_in_order(&judged);
+    analysis.resumes = audit::resumes_in_order(judged);
     analysis.findings.sort_by(|a, b| {
         (a.time, Reverse(a.severity), &a.session_id, a.resume, a.code).cmp(&(
             b.time,
@@ -298,18 +298,10 @@ fn sort(exchanges: &mut [Exchange]) {
         .map(|(index, exchange)| (exchange.time(), exchange.place, exchange.end.time, index))
         .collect();
     keys.par_sort_unstable();
-    let mut from: Vec<usize> = keys.into_iter().map(|(.., index)| index).collect();
-    for first in 0..from.len() {
-        let mut at = first;
-        while let Some(slot) = from.get_mut(at) {
-            let next = std::mem::replace(slot, at);
-            if next == first {
-                break;
-            }
-            exchanges.swap(at, next);
-            at = next;
-        }
-    }
+    bring(
+        exchanges,
+        keys.into_iter().map(|(.., index)| index).collect(),
+    );
 }
 
 /// Connections by the order of their first exchange.
@@ -356,7 +348,8 @@ fn attach(judged: &mut audit::Judged, judgements: &[(Finding, Vec<u32>)]) {
     }
 }
 
-fn enter(analysis: &mut Analysis, judged: &audit::Judged, members: &[u32]) {
+/// Takes over the rows of a session.
+fn enter(analysis: &mut Analysis, judged: &mut audit::Judged, members: &[u32]) {
     let first_row = u32::try_from(analysis.sessions.len()).unwrap_or(u32::MAX);
     for &number in members {
         if let Some(slot) = analysis.session_of.get_mut(number as usize) {
@@ -366,7 +359,7 @@ fn enter(analysis: &mut Analysis, judged: &audit::Judged, members: &[u32]) {
             });
         }
     }
-    for row in &judged.segments {
+    for row in std::mem::take(&mut judged.segments) {
         let segment = u32::try_from(analysis.segments.len()).ok();
         if let Some(slot) = analysis.session_of.get_mut(row.exchange as usize) {
             *slot = Some(SessionRef {
@@ -374,9 +367,9 @@ fn enter(analysis: &mut Analysis, judged: &audit::Judged, members: &[u32]) {
                 segment,
             });
         }
-        analysis.segments.push(row.clone());
+        analysis.segments.push(row);
     }
-    analysis.sessions.extend(judged.rows.iter().cloned());
+    analysis.sessions.append(&mut judged.rows);
 }
 
 /// Sessions by first time, segments by opening; references follow.
@@ -417,14 +410,23 @@ fn order(analysis: &mut Analysis, exchanges: &[Exchange]) {
             .segment
             .map(|number| follow(number, &segment_place));
     }
-    analysis.sessions = sessions
-        .iter()
-        .map(|&index| analysis.sessions[index].clone())
-        .collect();
-    analysis.segments = segments
-        .iter()
-        .map(|&index| analysis.segments[index].clone())
-        .collect();
+    bring(&mut analysis.sessions, sessions);
+    bring(&mut analysis.segments, segments);
+}
+
+/// Brings to each place what stands where `from` says for it.
+fn bring<T>(all: &mut [T], mut from: Vec<usize>) {
+    for first in 0..from.len() {
+        let mut at = first;
+        while let Some(slot) = from.get_mut(at) {
+            let next = std::mem::replace(slot, at);
+            if next == first {
+                break;
+            }
+            all.swap(at, next);
+            at = next;
+        }
+    }
 }
 
 fn count_inputs(analysis: &mut Analysis, grouping: &Grouping, counts: &BTreeMap<InputId, Counts>) {
