@@ -92,7 +92,7 @@ pub(super) struct Keys {
 pub(super) struct Tap {
     http: http::Connection,
     layer: Layer,
-    keys: Keys,
+    keys: Arc<Keys>,
     /// Bytes before those that come next may be missing.
     missed: bool,
     /// HTTP was given bytes that may be of anything.
@@ -109,7 +109,7 @@ impl Tap {
         opening: &tcp::Opening,
         settings: &Arc<Settings>,
         held: &Held,
-        keys: &Keys,
+        keys: &Arc<Keys>,
     ) -> Self {
         let mut http = http::Connection::new(settings.limits);
         if !opening.syn {
@@ -119,7 +119,7 @@ impl Tap {
         Self {
             http,
             layer: Layer::Unknown(Vec::new()),
-            keys: keys.clone(),
+            keys: Arc::clone(keys),
             missed: !opening.syn,
             fed: false,
             recorder: Recorder {
@@ -736,13 +736,22 @@ impl Recorder {
     /// The slot of an exchange; those before it that are still missing are made.
     fn slot(&mut self, exchange: http::ExchangeNo, at: At) -> Option<&mut Slot> {
         let index = usize::try_from(exchange.0.checked_sub(self.base)?).ok()?;
+        Self::slot_at(index, at, &mut self.open, &self.held)
+    }
+
+    fn slot_at<'s>(
+        index: usize,
+        at: At,
+        open: &'s mut VecDeque<Slot>,
+        held: &Held,
+    ) -> Option<&'s mut Slot> {
         // A queue makes room for four at once, and most connections have one.
-        if self.open.capacity() == 0 {
-            self.open.reserve_exact(1);
+        if open.capacity() == 0 {
+            open.reserve_exact(1);
         }
-        while self.open.len() <= index {
-            self.open.push_back(Slot {
-                draft: Some(Draft::new(at.place, Source::Packets, &self.held)),
+        while open.len() <= index {
+            open.push_back(Slot {
+                draft: Some(Draft::new(at.place, Source::Packets, held)),
                 asked: None,
                 ended: None,
                 cut: None,
@@ -752,7 +761,7 @@ impl Recorder {
                 first: [None; 2],
             });
         }
-        self.open.get_mut(index)
+        open.get_mut(index)
     }
 
     /// The sequence number of the byte of `sender` just before an offset.
@@ -762,11 +771,11 @@ impl Recorder {
         Some(initial.wrapping_add(u32::from_be_bytes([a, b, c, d])))
     }
 
-    fn draft(&mut self, exchange: http::ExchangeNo, at: At) -> Option<(&mut Draft, Arc<Settings>)> {
-        let settings = Arc::clone(&self.settings);
-        let slot = self.slot(exchange, at)?;
+    fn draft(&mut self, exchange: http::ExchangeNo, at: At) -> Option<(&mut Draft, &Settings)> {
+        let index = usize::try_from(exchange.0.checked_sub(self.base)?).ok()?;
+        let slot = Self::slot_at(index, at, &mut self.open, &self.held)?;
         slot.last = at;
-        Some((slot.draft.as_mut()?, settings))
+        Some((slot.draft.as_mut()?, &self.settings))
     }
 
     fn client_is(&mut self, client: Option<Side>) {
@@ -1011,18 +1020,18 @@ impl http::Sink for Recorder {
                 headers: head.headers,
             },
         };
-        draft.request(&asked, (first, last), &settings);
+        draft.request(&asked, (first, last), settings);
     }
 
     fn request_body(&mut self, exchange: http::ExchangeNo, bytes: &[u8], at: At) {
         if let Some((draft, settings)) = self.draft(exchange, at) {
-            draft.request_body(bytes, &settings);
+            draft.request_body(bytes, settings);
         }
     }
 
     fn request_end(&mut self, exchange: http::ExchangeNo, complete: bool, at: At) {
         if let Some((draft, settings)) = self.draft(exchange, at) {
-            draft.request_end(complete, at, &settings);
+            draft.request_end(complete, at, settings);
         }
         if let Some(slot) = self.slot(exchange, at) {
             slot.asked = Some(at.offset);
@@ -1047,7 +1056,7 @@ impl http::Sink for Recorder {
                 },
                 "",
                 first,
-                &settings,
+                settings,
             );
         }
     }
@@ -1057,7 +1066,7 @@ impl http::Sink for Recorder {
             return;
         };
         let before = draft.events.len();
-        draft.response_body(bytes, at, &settings);
+        draft.response_body(bytes, at, settings);
         if draft.events.len() > before {
             self.note_events(exchange.0, before, at);
         }
@@ -1096,7 +1105,7 @@ impl http::Sink for Recorder {
         let Some((draft, settings)) = self.draft(exchange, at) else {
             return;
         };
-        draft.response_end(complete, wire_bytes, &settings);
+        draft.response_end(complete, wire_bytes, settings);
         if let Some(slot) = self.slot(exchange, at) {
             if complete {
                 slot.ended = Some(at);

@@ -720,7 +720,7 @@ struct Shard {
     table: tcp::Table<Tap>,
     settings: Arc<Settings>,
     held: Held,
-    keys: Keys,
+    keys: Arc<Keys>,
     finished: Finished,
 }
 
@@ -761,9 +761,10 @@ impl Shard {
     fn new(settings: &Arc<Settings>, pairing: &tcp::Pairing) -> Self {
         Self {
             table: tcp::Table::sharing(settings.limits, pairing),
-            settings: Arc::clone(settings),
+            // One of its own: that threads count references to one and the same would cost them more than work does.
+            settings: Arc::new(Settings::clone(settings)),
             held: Held::default(),
-            keys: Keys::default(),
+            keys: Arc::default(),
             finished: Finished::default(),
         }
     }
@@ -771,7 +772,9 @@ impl Shard {
     fn work(&mut self, hand: &Hand, cards: &[Card]) {
         let settings = Arc::clone(&self.settings);
         let held = &self.held;
-        self.keys.secrets = Arc::clone(&hand.secrets);
+        if !Arc::ptr_eq(&self.keys.secrets, &hand.secrets) {
+            Arc::make_mut(&mut self.keys).secrets = Arc::clone(&hand.secrets);
+        }
         let keys = &self.keys;
         let mut anomalies = mem::take(&mut self.finished.anomalies);
         let finished = &mut self.finished;
