@@ -112,6 +112,7 @@ pub(crate) fn input(bytes: &[u8]) {
             continue;
         };
         match classified {
+            Classified::Facts(_) => {}
             Classified::Har(har) => {
                 if let Ok((mut text, _)) = har.open(&limits, &done) {
                     let _ = io::copy(&mut Read::take(&mut *text, 1 << 24), &mut io::sink());
