@@ -9,6 +9,7 @@ mod har;
 mod naming;
 mod packets;
 mod secrets;
+mod taps;
 
 use crate::{
     anomaly::{Anomalies, Kind},
@@ -180,6 +181,7 @@ fn gather(options: &Options, progress: &Progress) -> Result<Harvest, Error> {
         });
     }
     let first = harvest.inputs.len();
+    harvest.missing = first;
     let (mut packet_inputs, har_inputs, facts_inputs) =
         classify(&sources, &copies, options, progress, &mut harvest);
     note_again(&again, &mut harvest, first);
@@ -241,7 +243,7 @@ fn gather(options: &Options, progress: &Progress) -> Result<Harvest, Error> {
         harvest.anomalies.merge(har.anomalies);
     }
     describe_copies(&copies, first, &mut harvest.inputs);
-    facts::take_in(&mut harvest, &facts_inputs, first, options, progress);
+    facts::take_in(&mut harvest, &facts_inputs, options, progress);
     Ok(harvest)
 }
 

@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What many files give.
 #[derive(Debug, Default)]
 pub struct Joined {
-    /// The facts of each extract, in the order of what they are called by; for each of its inputs whether it was found.
-    pub facts: Vec<(Facts, Vec<bool>)>,
+    /// The facts of each extract, in the order of what they are called by.
+    pub facts: Vec<Facts>,
     /// What is missing or wrong, by the file that tells of it.
     pub wrong: Vec<(usize, Prose)>,
 }
@@ -116,7 +116,6 @@ impl Parts {
             joined.wrong.push((file, why.into()));
         }
         let mut facts = run.facts;
-        let mut found = Vec::new();
         if !(0..)
             .zip(self.inputs.keys())
             .all(|(want, number)| want == *number)
@@ -132,7 +131,7 @@ impl Parts {
         }
         for (id, (_, input)) in (0..).map(InputId).zip(self.inputs.into_values()) {
             facts.inputs.push(input.row);
-            found.push(input.found);
+            facts.missing += usize::from(!input.found);
             if let Some((by, of)) = input.ahead {
                 facts.ahead.insert(id, (by, of));
             }
@@ -143,7 +142,7 @@ impl Parts {
                 facts.anomalies.add(id, kind, tally);
             }
         }
-        let inputs = found.len();
+        let inputs = facts.inputs.len();
         let (mut events, mut wild, mut lost) = (self.events, BTreeSet::new(), BTreeMap::new());
         for (number, (file, row)) in self.exchanges {
             let mut exchange = row.exchange;
@@ -190,7 +189,7 @@ impl Parts {
             );
             joined.wrong.push((file, why));
         }
-        joined.facts.push((facts, found));
+        joined.facts.push(facts);
     }
 }
 

@@ -14,12 +14,13 @@
 mod columns;
 mod join;
 mod read;
+mod seal;
 mod words;
 mod write;
 
 pub use join::{Joined, join};
 pub use read::{Table, read};
-pub use write::{File, partition, write};
+pub use write::{File, partition, schemas, write};
 
 use crate::{
     anomaly::Anomalies,
@@ -47,6 +48,8 @@ pub struct Facts {
     pub settings: String,
     /// The inputs, with what was counted of them while they were read.
     pub inputs: Vec<Input>,
+    /// How many of them, the first ones, were not found at all.
+    pub missing: usize,
     /// In the order in which the roads gave them.
     pub exchanges: Vec<Exchange>,
     /// The session that each exchange is put to, parallel to them: all of a session are in one partition.

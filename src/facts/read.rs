@@ -1,8 +1,9 @@
 //! Tables → rows, file by file. A file may be anything: what does not fit is an error that says what.
 
 use super::{
-    Facts, Kind, TABLE_KEY, VERSION, VERSION_KEY,
+    Facts, Kind, TABLE_KEY,
     columns::{Flags, Hashes, Ints, Lists, Rows, Texts},
+    seal,
 };
 use crate::{
     anomaly::{self, Example, Tally},
@@ -96,9 +97,9 @@ const BATCH: usize = 1024;
 ///
 /// When it cannot be opened, is of another version, or is damaged.
 pub fn read(path: &Path, limits: &Limits) -> Result<Table, Error> {
-    let file = File::open(path).map_err(|error| Error::io("cannot read", path, error))?;
-    read_open(file, limits)
-        .map_err(|error| Error::new(format!("cannot read {}: {error}", path.display())))
+    let mut file = File::open(path).map_err(|error| Error::io("cannot read", path, error))?;
+    let read = seal::check(&mut file).and_then(|()| read_open(file, limits));
+    read.map_err(|error| Error::new(format!("cannot read {}: {error}", path.display())))
 }
 
 fn damaged(error: &dyn std::fmt::Display) -> Error {
@@ -136,29 +137,17 @@ fn read_open(file: File, limits: &Limits) -> Result<Table, Error> {
     Ok(Table(content))
 }
 
-/// Which table it is, if it is one of this version.
+/// Which table it is.
 fn kind(metadata: &ArrowReaderMetadata) -> Result<Kind, Error> {
     let pairs = metadata.metadata().file_metadata().key_value_metadata();
     let value = |key: &str| {
         let mut pairs = pairs.into_iter().flatten();
         pairs.find(|pair| pair.key == key)?.value.as_deref()
     };
-    let Some(version) = value(VERSION_KEY) else {
-        return Err(Error::new("Parquet, but no facts of forkscope"));
-    };
-    if version != VERSION.to_string() {
-        let shown: String = version.escape_debug().take(SHOWN).collect();
-        return Err(Error::new(format!(
-            "facts of version {shown}, and this forkscope reads version {VERSION}: extract them again"
-        )));
-    }
     let table = value(TABLE_KEY).unwrap_or_default();
     let kind = Kind::ALL.into_iter().find(|kind| kind.name() == table);
     kind.ok_or_else(|| Error::new("facts of no table that is known"))
 }
-
-/// Letters shown of a version that is none.
-const SHOWN: usize = 32;
 
 fn take(batch: &RecordBatch, content: &mut Content, names: &mut Names) -> Result<(), Error> {
     let schema = batch.schema();

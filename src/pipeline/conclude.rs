@@ -30,6 +30,8 @@ use std::{
 pub(super) struct Harvest {
     pub(super) key_logs: Vec<KeyLog>,
     pub(super) inputs: Vec<Input>,
+    /// How many of them, the first ones, were not found at all.
+    pub(super) missing: usize,
     pub(super) counts: BTreeMap<InputId, Counts>,
     pub(super) exchanges: Vec<Exchange>,
     pub(super) anomalies: Anomalies,
@@ -111,6 +113,7 @@ pub(super) fn conclude(harvest: Harvest, options: &Options) -> Analysis {
     let Harvest {
         key_logs,
         mut inputs,
+        missing: _,
         counts,
         mut exchanges,
         anomalies,

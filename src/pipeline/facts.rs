@@ -1,7 +1,7 @@
 //! The harvest of a run → facts for files, and the facts of files → the harvest of another, where captures
 //! may stand beside them.
 
-use super::{Harvest, Options, Progress, conclude, packets::Counts, reason};
+use super::{Harvest, Options, Progress, conclude, packets::Counts, reason, taps};
 use crate::{
     anomaly::Anomalies,
     error::Error,
@@ -56,6 +56,7 @@ pub(super) fn of(harvest: Harvest, options: &Options) -> Facts {
     let Harvest {
         key_logs,
         mut inputs,
+        missing,
         counts,
         mut exchanges,
         anomalies,
@@ -98,6 +99,7 @@ pub(super) fn of(harvest: Harvest, options: &Options) -> Facts {
     Facts {
         settings: settings(options),
         inputs,
+        missing,
         exchanges,
         sessions,
         anomalies,
@@ -126,7 +128,6 @@ fn read(path: &Path, limits: &Limits) -> Result<Table, Error> {
 pub(super) fn take_in(
     harvest: &mut Harvest,
     files: &[(InputId, PathBuf)],
-    first: usize,
     options: &Options,
     progress: &Progress,
 ) {
@@ -168,7 +169,7 @@ pub(super) fn take_in(
             gone.insert(id);
         }
     }
-    Merge::new(harvest, first, &gone).take(joined.facts);
+    Merge::new(harvest, &gone).take(joined.facts);
 }
 
 fn complain(
@@ -194,22 +195,22 @@ struct Merge<'a> {
 }
 
 impl<'a> Merge<'a> {
-    fn new(harvest: &'a mut Harvest, first: usize, gone: &BTreeSet<InputId>) -> Self {
+    fn new(harvest: &'a mut Harvest, gone: &BTreeSet<InputId>) -> Self {
         let inputs = std::mem::take(&mut harvest.inputs);
         let rows = (0..).map(InputId).zip(inputs);
         let rows = rows
             .filter(|(id, _)| !gone.contains(id))
-            .map(|(id, row)| (id.0 as usize >= first, row, (0, id)))
+            .map(|(id, row)| (id.0 as usize >= harvest.missing, row, (0, id)))
             .collect();
         Self { harvest, rows }
     }
 
-    fn take(mut self, all: Vec<(Facts, Vec<bool>)>) {
-        let mut all: Vec<(Facts, Vec<bool>)> = all;
-        for (index, (facts, found)) in all.iter_mut().enumerate() {
+    fn take(mut self, mut all: Vec<Facts>) {
+        for (index, facts) in all.iter_mut().enumerate() {
             let inputs = std::mem::take(&mut facts.inputs);
-            for ((id, row), found) in (0..).map(InputId).zip(inputs).zip(found) {
-                self.rows.push((*found, row, (index + 1, id)));
+            for (id, row) in (0..).map(InputId).zip(inputs) {
+                let found = id.0 as usize >= facts.missing;
+                self.rows.push((found, row, (index + 1, id)));
             }
         }
         // By name, as inputs of captures are; those that were not found come first.
@@ -228,9 +229,18 @@ impl<'a> Merge<'a> {
         if own.iter().any(|(from, to)| from != to) || has_others(&harvest.anomalies, &own) {
             move_inputs(harvest, &own);
         }
-        for ((facts, _), places) in all.into_iter().zip(places.iter().skip(1)) {
+        for (facts, places) in all.into_iter().zip(places.iter().skip(1)) {
             merge(harvest, facts, places);
         }
+        let sources: Vec<usize> = self.rows.iter().map(|(.., (index, _))| *index).collect();
+        let mut several = sources.clone();
+        several.sort_unstable();
+        several.dedup();
+        if several.len() > 1 {
+            let source = |input: InputId| sources.get(input.0 as usize).copied().unwrap_or(0);
+            harvest.exchanges = taps::fold(std::mem::take(&mut harvest.exchanges), source);
+        }
+        harvest.missing = self.rows.iter().filter(|(found, ..)| !found).count();
         harvest.inputs = Vec::with_capacity(self.rows.len());
         for (place, (_, row, (index, _))) in (0..).map(InputId).zip(self.rows) {
             if index > 0 {
@@ -348,6 +358,7 @@ fn merge(harvest: &mut Harvest, facts: Facts, places: &BTreeMap<InputId, InputId
         settings: _,
         // Taken before.
         inputs: _,
+        missing: _,
         mut exchanges,
         sessions: _,
         anomalies,
