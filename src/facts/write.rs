@@ -204,14 +204,14 @@ fn table(
                 })
                 .collect();
             let schema = events(extract, &[])?.schema();
-            let batches = chunks(&rows, |row| row.weight());
+            let batches = chunks(&rows, EventRow::weight);
             store(kind, &schema, batches.map(|rows| events(extract, rows)))
         }
     }
 }
 
 /// Rows in batches.
-fn chunks<'r, T>(rows: &'r [T], weight: impl Fn(&T) -> usize) -> impl Iterator<Item = &'r [T]> {
+fn chunks<T>(rows: &[T], weight: impl Fn(&T) -> usize) -> impl Iterator<Item = &[T]> {
     let mut rest = rows;
     std::iter::from_fn(move || {
         let mut sum = 0;
@@ -728,9 +728,9 @@ fn inputs(extract: &str, facts: &Facts) -> Result<RecordBatch, ArrowError> {
     columns.counts("holes", all().map(|row| row.holes));
     columns.counts("hole_bytes", all().map(|row| row.hole_bytes));
     columns.counts("truncated_packets", all().map(|row| row.truncated_packets));
-    columns.part("tls", tls(all().map(|row| &row.tls))?)?;
-    let has = all().map(|row| row.har.is_some());
-    columns.part_or_none("har", has, hars(all().map(|row| row.har.as_ref()))?)?;
+    columns.part("tls", tls(&all().map(|row| &row.tls).collect::<Vec<_>>())?)?;
+    let har: Vec<Option<&HarFacts>> = all().map(|row| row.har.as_ref()).collect();
+    columns.part_or_none("har", har.iter().map(Option::is_some), hars(&har)?)?;
     columns.texts_or_none("copy_of", all().map(|row| row.copy_of.as_deref()));
     let given = |row: &Input| match row.clock {
         Some(ClockOffset::Given(added)) => Some(added),
@@ -779,27 +779,26 @@ fn oddities(anomalies: &Anomalies, of: InputId) -> Vec<(&'static str, &Tally)> {
         .collect()
 }
 
-fn tls<'a>(all: impl Iterator<Item = &'a TlsSeen> + Clone) -> Result<Columns, ArrowError> {
+fn tls(all: &[&TlsSeen]) -> Result<Columns, ArrowError> {
+    let all = || all.iter().copied();
     let mut columns = Columns::default();
-    columns.counts("secrets", all.clone().map(|tls| tls.secrets));
-    columns.counts("connections", all.clone().map(|tls| tls.connections));
-    columns.counts("read", all.clone().map(|tls| tls.read));
-    let each = || all.clone().flat_map(|tls| &tls.unread);
+    columns.counts("secrets", all().map(|tls| tls.secrets));
+    columns.counts("connections", all().map(|tls| tls.connections));
+    columns.counts("read", all().map(|tls| tls.read));
+    let each = || all().flat_map(|tls| &tls.unread);
     let mut unread = Columns::default();
     place(
         &mut unread,
         each().map(|UnreadTls { place, why: _ }| *place),
     );
     unread.texts("why", each().map(|unread| unread.why.word()));
-    columns.lists("unread", all.clone().map(|tls| tls.unread.len()), unread)?;
+    columns.lists("unread", all().map(|tls| tls.unread.len()), unread)?;
     Ok(columns)
 }
 
-fn hars<'a>(
-    all: impl Iterator<Item = Option<&'a HarFacts>> + Clone,
-) -> Result<Columns, ArrowError> {
+fn hars(all: &[Option<&HarFacts>]) -> Result<Columns, ArrowError> {
     let none = HarFacts::default();
-    let each = || all.clone().map(|har| har.unwrap_or(&none));
+    let each = || all.iter().map(|har| har.unwrap_or(&none));
     let mut columns = Columns::default();
     let creators = each().flat_map(|har| &har.creators).map(String::as_str);
     columns.text_lists("creators", each().map(|har| har.creators.len()), creators)?;

@@ -13,8 +13,8 @@ use crate::model::{
 use foldhash::fast::RandomState;
 use std::{cmp::Reverse, collections::HashMap};
 
-/// Between the same ends, from the same first byte.
-type Key = (Endpoint, Endpoint, u32);
+/// Between the same ends, from the same first byte: of the request, or of the answer where the request is missing.
+type Key = (Endpoint, Endpoint, bool, u32);
 
 /// Folds exchanges that two sources show. Within one source, nothing is folded.
 pub(super) fn fold(exchanges: Vec<Exchange>, source: impl Fn(InputId) -> usize) -> Vec<Exchange> {
@@ -45,12 +45,11 @@ pub(super) fn fold(exchanges: Vec<Exchange>, source: impl Fn(InputId) -> usize) 
 }
 
 fn key(exchange: &Exchange) -> Option<Key> {
-    let [Some(first), _] = exchange.sequences else {
-        return None;
-    };
+    let [request, answer] = exchange.sequences;
+    let first = request.or(answer)?;
     let is_packets = exchange.source == Source::Packets;
     let (client, server) = (exchange.client.clone()?, exchange.server.clone()?);
-    is_packets.then_some((client, server, first))
+    is_packets.then_some((client, server, request.is_some(), first))
 }
 
 fn are_one(one: &Exchange, two: &Exchange) -> bool {
