@@ -126,8 +126,14 @@ pub fn run(options: &Options, progress: &Progress) -> Result<Analysis, Error> {
 ///
 /// # Errors
 ///
-/// As [`run`], and when names are to be hidden.
+/// As [`run`], and when names are to be hidden: they are in the facts.
 pub fn extract(options: &Options, progress: &Progress) -> Result<Facts, Error> {
+    if options.redact.is_some() {
+        return Err(Error::new(
+            "extract has no --redact: what event ids look like decides verdicts, and hashes look otherwise; give it to \
+             audit, events or exchanges of the facts",
+        ));
+    }
     let threads = threads(options)?;
     let facts = threads.install(|| Ok(facts::of(gather(options, progress)?, options)))?;
     progress.finished.store(true, Ordering::Relaxed);

@@ -1,8 +1,7 @@
 //! Facts ⇄ Parquet: what the roads give to the audit, kept in files that engines read as well.
 //!
 //! An extract is what one run gave: the tables `runs`, `inputs`, `exchanges` and `events` (docs/facts.md), of
-//! which the last two are in partitions by session. [`write`](mod@write) makes them, [`read`](mod@read) a file
-//! each, and [`join`] puts those of one extract together again. No payload is in them, and whatever the audit
+//! which the last two are in partitions by session. [`write()`] makes them, [`read()`] reads a file, and [`join()`] puts those of one extract together again. No payload is in them, and whatever the audit
 //! reads is: reports of facts are those of the captures.
 
 #![deny(
@@ -15,6 +14,8 @@ mod columns;
 mod join;
 mod read;
 mod seal;
+#[cfg(test)]
+mod tests;
 mod words;
 mod write;
 
