@@ -1,8 +1,9 @@
 //! Facts ⇄ Parquet: what the roads give to the audit, kept in files that engines read as well.
 //!
 //! An extract is what one run gave: the tables `runs`, `inputs`, `exchanges` and `events` (docs/facts.md), of
-//! which the last two are in partitions by session. [`write()`] makes them, [`read()`] reads a file, and [`join()`] puts those of one extract together again. No payload is in them, and whatever the audit
-//! reads is: reports of facts are those of the captures.
+//! which the last two are in partitions by session. [`write()`] makes them, [`read()`] reads a file, and [`join()`]
+//! puts those of one extract together again. No payload is in them, and whatever the audit reads is: reports of
+//! facts are those of the captures.
 
 #![deny(
     clippy::indexing_slicing,
@@ -12,6 +13,7 @@
 
 mod columns;
 mod join;
+mod pages;
 mod read;
 mod seal;
 #[cfg(test)]

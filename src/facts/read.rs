@@ -3,7 +3,7 @@
 use super::{
     Facts, Kind, TABLE_KEY,
     columns::{Flags, Hashes, Ints, Lists, Rows, Texts},
-    seal,
+    pages, seal,
 };
 use crate::{
     anomaly::{self, Example, Tally},
@@ -88,9 +88,6 @@ pub(super) struct Events {
     pub(super) text: String,
 }
 
-/// Rows that are read at a time.
-const BATCH: usize = 1024;
-
 /// Reads a file.
 ///
 /// # Errors
@@ -106,16 +103,18 @@ fn damaged(error: &dyn std::fmt::Display) -> Error {
     Error::new(format!("the facts are damaged: {error}"))
 }
 
-fn read_open(file: File, limits: &Limits) -> Result<Table, Error> {
+fn read_open(mut file: File, limits: &Limits) -> Result<Table, Error> {
     let length = file.metadata().map_or(0, |metadata| metadata.len());
     let options = ArrowReaderOptions::new();
     let metadata = ArrowReaderMetadata::load(&file, options).map_err(|error| damaged(&error))?;
     let kind = kind(&metadata)?;
+    let rows =
+        pages::rows_at_once(&mut file, metadata.metadata()).map_err(|error| damaged(&error))?;
     let most = limits
         .free_expansion
         .saturating_add(length.saturating_mul(limits.expansion as u64));
     let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata)
-        .with_batch_size(BATCH)
+        .with_batch_size(rows)
         .build()
         .map_err(|error| damaged(&error))?;
     let mut names = Names::default();

@@ -22,8 +22,10 @@ use crate::{
         time::{Span, Timestamp},
     },
 };
+use parquet::file::reader::{FileReader, SerializedFileReader};
 use std::{
     fs,
+    io::Write,
     net::SocketAddr,
     panic::{AssertUnwindSafe, catch_unwind},
 };
@@ -61,7 +63,7 @@ fn exchange(number: u32) -> Exchange {
             trace: Some(PayloadHash(9)),
             ..Request::default()
         }),
-        response: (number % 4 > 0).then(|| Response {
+        response: (!number.is_multiple_of(4)).then(|| Response {
             status: 200,
             messages: vec![message],
             named: vec![BackendName {
@@ -202,6 +204,28 @@ fn what_is_written_is_read() {
         format!("{:?}", facts.anomalies),
         format!("{:?}", again.anomalies)
     );
+}
+
+/// What a row of a list takes is told by the length of its page: there is no dictionary that it could say long texts by.
+#[test]
+fn lists_have_no_dictionaries() {
+    let mut lists = 0;
+    for file in write(&facts()).unwrap() {
+        let mut stored = tempfile::tempfile().unwrap();
+        stored.write_all(&file.bytes).unwrap();
+        let reader = SerializedFileReader::new(stored).unwrap();
+        for column in reader.metadata().row_group(0).columns() {
+            if column.column_descr().max_rep_level() > 0 {
+                lists += 1;
+                assert!(
+                    column.dictionary_page_offset().is_none(),
+                    "{}",
+                    column.column_path()
+                );
+            }
+        }
+    }
+    assert!(lists > 60, "{lists}");
 }
 
 /// What nobody but an attacker makes: damage under a seal that holds. The decoder of Parquet may panic, which costs the

@@ -23,7 +23,7 @@ use crate::{
     },
 };
 use arrow_array::RecordBatch;
-use arrow_schema::{ArrowError, SchemaRef};
+use arrow_schema::{ArrowError, DataType, Fields, Schema, SchemaRef};
 use parquet::{
     arrow::{ArrowWriter, arrow_writer::ArrowWriterOptions},
     basic::{Compression, Encoding, ZstdLevel},
@@ -35,7 +35,7 @@ use parquet::{
     schema::types::ColumnPath,
 };
 use rayon::prelude::*;
-use std::{fmt::Write as _, path::PathBuf};
+use std::{fmt::Write as _, path::PathBuf, sync::Arc};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 /// A file of a table.
@@ -235,7 +235,7 @@ fn store(
     schema: &SchemaRef,
     batches: impl IntoIterator<Item = Result<RecordBatch, ArrowError>>,
 ) -> parquet::errors::Result<Vec<u8>> {
-    let properties = properties(kind).build();
+    let properties = properties(kind, schema).build();
     // Arrow's schema would say what Parquet's does, and there are many small files.
     let options = ArrowWriterOptions::new()
         .with_properties(properties)
@@ -253,7 +253,7 @@ fn store(
     Ok(bytes)
 }
 
-fn properties(kind: Kind) -> WriterPropertiesBuilder {
+fn properties(kind: Kind, schema: &Schema) -> WriterPropertiesBuilder {
     let key = |key: &str, value: String| KeyValue::new(key.to_owned(), value);
     let column =
         |names: &[&str]| ColumnPath::new(names.iter().map(|&name| name.to_owned()).collect());
@@ -293,6 +293,12 @@ fn properties(kind: Kind) -> WriterPropertiesBuilder {
             .set_column_dictionary_enabled(column(names), false)
             .set_column_encoding(column(names), Encoding::DELTA_BINARY_PACKED);
     }
+    // One row may have a million elements of a list: what they take is to be seen from the length of their page.
+    let mut lists = Vec::new();
+    list_leaves(schema.fields(), &mut Vec::new(), false, &mut lists);
+    for leaf in lists {
+        properties = properties.set_column_dictionary_enabled(leaf, false);
+    }
     if kind == Kind::Events {
         properties = properties
             .set_column_dictionary_enabled(column(&["hash"]), false)
@@ -301,6 +307,24 @@ fn properties(kind: Kind) -> WriterPropertiesBuilder {
             .set_column_encoding(column(&["id"]), Encoding::DELTA_BYTE_ARRAY);
     }
     properties
+}
+
+/// The columns below lists, as Parquet calls them.
+fn list_leaves(fields: &Fields, path: &mut Vec<String>, in_list: bool, out: &mut Vec<ColumnPath>) {
+    for field in fields {
+        path.push(field.name().clone());
+        match field.data_type() {
+            DataType::Struct(below) => list_leaves(below, path, in_list, out),
+            DataType::List(element) => {
+                path.push("list".to_owned());
+                list_leaves(&Fields::from(vec![Arc::clone(element)]), path, true, out);
+                path.pop();
+            }
+            _ if in_list => out.push(ColumnPath::new(path.clone())),
+            _ => {}
+        }
+        path.pop();
+    }
 }
 
 /// Zstandard's own default.
