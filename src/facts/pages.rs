@@ -1,7 +1,7 @@
 //! What the pages of a file would take when they are read, told by their headers before any is. A page of few bytes may
 //! be of gigabytes, or say one long text for each of a million rows.
 
-use crate::error::Error;
+use crate::{error::Error, limits::Limits};
 use parquet::{
     basic::{Compression, Type},
     file::metadata::{ColumnChunkMetaData, ParquetMetaData},
@@ -16,7 +16,12 @@ use std::{
 /// # Errors
 ///
 /// When no number is small enough, or a header is none.
-pub(super) fn rows_at_once(file: &mut File, metadata: &ParquetMetaData) -> Result<usize, Error> {
+pub(super) fn rows_at_once(
+    file: &mut File,
+    metadata: &ParquetMetaData,
+    limits: &Limits,
+) -> Result<usize, Error> {
+    let most = limits.facts_pages;
     let mut rows = ROWS;
     for group in metadata.row_groups() {
         let mut all = Needs::default();
@@ -33,10 +38,10 @@ pub(super) fn rows_at_once(file: &mut File, metadata: &ParquetMetaData) -> Resul
                 all.longest = all.longest.saturating_add(needs.longest);
             }
         }
-        if all.unpacked > MOST || all.values > VALUES {
+        if all.unpacked > most || all.values > VALUES {
             return Err(Error::new("pages are larger than the limit"));
         }
-        let fit = usize::try_from(MOST / all.longest.max(1)).unwrap_or(ROWS);
+        let fit = usize::try_from(most / all.longest.max(1)).unwrap_or(ROWS);
         rows = rows.min(fit);
     }
     match rows {
@@ -47,10 +52,6 @@ pub(super) fn rows_at_once(file: &mut File, metadata: &ParquetMetaData) -> Resul
 
 /// Rows read at a time.
 const ROWS: usize = 1024;
-
-/// Bytes that the pages of all columns that are read at a time may become: 1 GiB. Pages of an extract have a mebibyte,
-/// or what one row has.
-const MOST: u64 = 1 << 30;
 
 /// Values of those pages: 128 bits each at most, beside texts.
 const VALUES: u64 = 1 << 26;
@@ -287,7 +288,8 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&writer.into_inner().unwrap()).unwrap();
         let metadata = ArrowReaderMetadata::load(&file, Default::default()).unwrap();
-        rows_at_once(&mut file, metadata.metadata()).map_err(|error| error.to_string())
+        rows_at_once(&mut file, metadata.metadata(), &Limits::default())
+            .map_err(|error| error.to_string())
     }
 
     #[test]

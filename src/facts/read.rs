@@ -108,8 +108,8 @@ fn read_open(mut file: File, limits: &Limits) -> Result<Table, Error> {
     let options = ArrowReaderOptions::new();
     let metadata = ArrowReaderMetadata::load(&file, options).map_err(|error| damaged(&error))?;
     let kind = kind(&metadata)?;
-    let rows =
-        pages::rows_at_once(&mut file, metadata.metadata()).map_err(|error| damaged(&error))?;
+    let rows = pages::rows_at_once(&mut file, metadata.metadata(), limits)
+        .map_err(|error| damaged(&error))?;
     let most = limits
         .free_expansion
         .saturating_add(length.saturating_mul(limits.expansion as u64));
