@@ -10,6 +10,7 @@ use clap::{Args, ValueHint};
 use forkscope::{
     facts::{self, Facts},
     pipeline::Options,
+    report::escape::escape_name_to,
 };
 use std::{
     fs, io,
@@ -44,6 +45,7 @@ pub(crate) fn run(command: &Extract) -> anyhow::Result<u8> {
         backend_headers: command.backend_header.clone(),
         ..command.reading.options()?
     };
+    keep_apart(&command.out, &options.inputs)?;
     let facts = command.reading.extract(&options)?;
     let written = write(&command.out, &facts)?;
     if !command.reading.quiet {
@@ -68,6 +70,32 @@ pub(crate) fn run(command: &Extract) -> anyhow::Result<u8> {
     } else {
         FINE
     })
+}
+
+/// Refuses a folder in one that is searched for captures: next time its facts would be read together with what they
+/// were extracted from.
+fn keep_apart(out: &Path, inputs: &[String]) -> anyhow::Result<()> {
+    // Of what is not there yet, the folder that it will be made in.
+    let there = out
+        .ancestors()
+        .find_map(|path| match path.as_os_str().is_empty() {
+            true => fs::canonicalize(".").ok(),
+            false => fs::canonicalize(path).ok(),
+        });
+    for input in inputs {
+        let folder = fs::canonicalize(input).ok().filter(|path| path.is_dir());
+        if let (Some(there), Some(folder)) = (&there, folder)
+            && there.starts_with(&folder)
+        {
+            let mut name = String::new();
+            escape_name_to(input, &mut name);
+            anyhow::bail!(
+                "{}: no facts were written, for it lies in {name}, which is searched for captures",
+                out.display()
+            );
+        }
+    }
+    Ok(())
 }
 
 /// What was written.

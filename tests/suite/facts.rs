@@ -318,6 +318,27 @@ fn facts_of_taps_extracted_apart_give_the_verdicts_of_both() {
     );
 }
 
+#[test]
+fn a_capture_beside_its_own_facts_counts_once() {
+    let mut bad = String::new();
+    for path in real() {
+        let folder = tempfile::tempdir().unwrap();
+        extract_into(folder.path(), &Options::default(), &[&path]);
+        let said = audit(&Options::default(), &[&path]);
+        let twice = audit(&Options::default(), &[&path, folder.path()]);
+        if verdicts(&said) != verdicts(&twice) {
+            let _ = writeln!(
+                bad,
+                "{}: {:#?}\nand {:#?}",
+                path.display(),
+                verdicts(&said),
+                verdicts(&twice)
+            );
+        }
+    }
+    refuse(&bad);
+}
+
 /// Every text and all bytes in a file, with the names of their columns.
 fn values(path: &Path) -> Vec<(String, Vec<u8>)> {
     fn take(name: &str, array: &dyn Array, out: &mut Vec<(String, Vec<u8>)>) {
@@ -693,6 +714,15 @@ fn the_command_writes_facts_and_says_what_it_does() {
         said(&output.stderr).contains("extract has no --redact"),
         "{output:?}"
     );
+    // Facts among the captures that they are of would be read beside them next time.
+    let root = folder.path().to_str().unwrap();
+    for out in [root, facts, &format!("{root}/new/folder")] {
+        let output = forkscope(&["extract", root, "-o", out]);
+        assert_eq!(output.status.code(), Some(2));
+        let told = format!("it lies in {root}, which is searched for captures");
+        assert!(said(&output.stderr).contains(&told), "{output:?}");
+    }
+    assert!(!folder.path().join("new").exists());
     let output = forkscope(&["extract", "-q", "missing.pcap", "-o", facts]);
     assert_eq!(output.status.code(), Some(2));
     assert!(output.stdout.is_empty());
