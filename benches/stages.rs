@@ -174,7 +174,7 @@ fn ordered(segments: &[(Segment, Vec<u8>)]) -> Vec<Ordered> {
     let mut anomalies = Anomalies::default();
     let mut table = tcp::Table::new(Limits::default());
     for (segment, payload) in segments {
-        let done = &mut |connection| connections.push(connection);
+        let done = &mut |connection: Box<Ordered>| connections.push(*connection);
         table.push(
             segment,
             payload,
@@ -184,7 +184,7 @@ fn ordered(segments: &[(Segment, Vec<u8>)]) -> Vec<Ordered> {
         );
     }
     table.finish(&mut anomalies, &mut |connection| {
-        connections.push(connection);
+        connections.push(*connection);
     });
     connections
 }

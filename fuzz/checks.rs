@@ -352,7 +352,7 @@ pub(crate) fn tcp(bytes: &[u8]) {
     let mut nanos = 0_i64;
     let text = [b'x'; 256];
     let (mut opened, mut finished) = (0, 0);
-    let mut done = |ends: Ends| {
+    let mut done = |ends: Box<Ends>| {
         assert!(ends.finished, "a sink without its end");
         finished += 1;
     };

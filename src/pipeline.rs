@@ -10,6 +10,7 @@ mod naming;
 mod packets;
 mod secrets;
 mod taps;
+mod texts;
 
 use crate::{
     anomaly::{Anomalies, Kind},

@@ -96,7 +96,7 @@ impl Backends {
             let Some(backend) = self.of(exchange) else {
                 continue;
             };
-            for event in exchange.events.iter().filter(|event| is_comparable(event)) {
+            for event in exchange.events.iter().filter(is_comparable) {
                 let Some(id) = event.id.filter(|id| id.len > 0) else {
                     continue;
                 };

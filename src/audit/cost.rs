@@ -156,7 +156,7 @@ impl<'a> Bill<'_, 'a> {
                     let answered = exchange
                         .events
                         .iter()
-                        .any(|event| !event.delivered && is_answer(event));
+                        .any(|event| !event.delivered && is_answer(&event));
                     (back || answered).then_some(exchange.end.time)
                 }
                 EndCause::CaptureEnd => self.survey.silent_since(number, exchange),

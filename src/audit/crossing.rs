@@ -19,11 +19,14 @@ use crate::model::{
     session::Session,
     time::Timestamp,
 };
-use foldhash::fast::RandomState;
+use foldhash::fast::{FixedState, RandomState};
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
-    hash::Hash,
+    hash::{BuildHasher, Hash},
 };
+
+/// In the place of a session: there are several.
+const SEVERAL: u32 = u32::MAX;
 
 /// So many ids without a repetition tell of one counter for all sessions.
 const UNIQUE_IDS: usize = 10;
@@ -79,22 +82,28 @@ impl<'a> Crossings<'a> {
         if sessions.len() < 2 {
             return crossings;
         }
-        let mut owner: HashMap<&str, Option<u32>, RandomState> = HashMap::default();
+        // Most ids are of no interest, and there may be one for every event: what is kept of all are hashes.
+        let mut owner: HashMap<u64, u32, RandomState> = HashMap::default();
+        let hasher = FixedState::default();
         for &(index, session) in sessions {
             for (_, _, id) in identified(session, exchanges) {
-                let known = owner.entry(id).or_insert(Some(index));
-                if *known != Some(index) {
-                    *known = None;
+                let known = owner.entry(hasher.hash_one(id)).or_insert(index);
+                if *known != index {
+                    *known = SEVERAL;
                 }
             }
         }
         crossings.distinct = owner.len();
-        // By id and session the exchange that brought it, when it was a single one.
-        let mut brought: BTreeMap<&str, BTreeMap<u32, Option<u32>>> = BTreeMap::new();
-        for &(index, session) in sessions {
-            let mut crossed = false;
-            for (exchange, event, id) in identified(session, exchanges) {
-                if owner.get(id) == Some(&None) {
+        owner.retain(|_, owner| *owner == SEVERAL);
+        if !owner.is_empty() {
+            // Two ids may have one hash: what is several sessions' is told by the ids themselves.
+            let mut shared: HashMap<&str, (Sighting, bool), RandomState> = HashMap::default();
+            for &(index, session) in sessions {
+                let mut crossed = false;
+                for (exchange, event, id) in identified(session, exchanges) {
+                    if !owner.contains_key(&hasher.hash_one(id)) {
+                        continue;
+                    }
                     crossed = true;
                     let sighting = Sighting {
                         session: index,
@@ -102,10 +111,57 @@ impl<'a> Crossings<'a> {
                         time: event.time,
                         hash: event.hash,
                     };
-                    let first = crossings.first.entry(id).or_insert(sighting);
+                    let (first, several) = shared.entry(id).or_insert((sighting, false));
+                    *several |= first.session != index;
                     if sighting.time < first.time {
                         *first = sighting;
                     }
+                }
+                if crossed {
+                    crossings.names.insert(index, session.id.clone());
+                }
+            }
+            shared.retain(|_, (_, several)| *several);
+            crossings.first = shared
+                .into_iter()
+                .map(|(id, (first, _))| (id, first))
+                .collect();
+            crossings.repeating = crossings.find_repeating(sessions, exchanges);
+        }
+        if whole {
+            crossings.lent = lent(sessions, exchanges);
+        }
+        crossings
+    }
+
+    /// The exchanges without which no id occurs in two sessions.
+    fn find_repeating(
+        &self,
+        sessions: &[(u32, &Session)],
+        exchanges: &[Exchange],
+    ) -> BTreeSet<u32> {
+        // Without it an id is one session's only if it brings that id; so it brings all that are several's.
+        let brings_all = sessions.iter().any(|(_, session)| {
+            session.segments.iter().any(|segment| {
+                let exchange = exchanges.get(segment.exchange as usize);
+                let events = exchange.map_or(0, |exchange| exchange.events.len());
+                let ids = || in_exchange(exchange, segment.exchange).map(|(_, _, id)| id);
+                events >= self.first.len()
+                    && self.first.len()
+                        == ids()
+                            .filter(|id| self.first.contains_key(id))
+                            .collect::<HashSet<_>>()
+                            .len()
+            })
+        });
+        if !brings_all {
+            return BTreeSet::new();
+        }
+        // By id and session the exchange that brought it, when it was a single one.
+        let mut brought: BTreeMap<&str, BTreeMap<u32, Option<u32>>> = BTreeMap::new();
+        for &(index, session) in sessions {
+            for (exchange, _, id) in identified(session, exchanges) {
+                if self.first.contains_key(id) {
                     let sessions = brought.entry(id).or_default();
                     let single = sessions.entry(index).or_insert(Some(exchange));
                     if *single != Some(exchange) {
@@ -113,19 +169,12 @@ impl<'a> Crossings<'a> {
                     }
                 }
             }
-            if crossed {
-                crossings.names.insert(index, session.id.clone());
-            }
         }
-        crossings.repeating = brought
+        brought
             .values()
             .map(repeating)
             .reduce(|all, more| all.intersection(&more).copied().collect())
-            .unwrap_or_default();
-        if whole {
-            crossings.lent = lent(sessions, exchanges);
-        }
-        crossings
+            .unwrap_or_default()
     }
 
     /// The first event of an answer that was another session's before, proven by its id, and that no gateway
@@ -135,26 +184,26 @@ impl<'a> Crossings<'a> {
         if self.first.is_empty() {
             return None;
         }
-        let candidates: Vec<(&str, &Event, Sighting)> = exchange
+        let candidates: Vec<(&str, Event, Sighting)> = exchange
             .events
             .iter()
-            .filter(|event| is_comparable(event))
+            .filter(is_comparable)
             .filter_map(|event| {
                 let id = event
                     .id
                     .filter(|id| id.len > 0)
                     .map(|id| exchange.text(id))?;
-                Some((id, event, self.first_elsewhere(session, id, event)?))
+                Some((id, event, self.first_elsewhere(session, id, &event)?))
             })
             .collect();
         candidates.into_iter().find_map(|(id, event, first)| {
             let name = self.names.get(&first.session)?;
             let lent = || self.lent.get(&number)?.get(&first.hash);
-            let proven = is_unique(id, name, is_for_all(event))
+            let proven = is_unique(id, name, is_for_all(&event))
                 || self.one_counter(number)
                 || lent().is_some();
             let fed = || {
-                let event = ((id, event.hash), is_for_all(event));
+                let event = ((id, event.hash), is_for_all(&event));
                 let gateways = self.gateways?;
                 let feeds = gateways.feeds();
                 let own = gateways.is_its_own(first.exchange, exchange)
@@ -219,7 +268,7 @@ fn lent(
     let mut ids: Owners<&str> = asked.values().map(|(_, _, id)| (*id, None)).collect();
     let mut payloads: Owners<PayloadHash> = asked
         .values()
-        .flat_map(|(_, exchange, _)| exchange.events.iter().filter(|event| is_comparable(event)))
+        .flat_map(|(_, exchange, _)| exchange.events.iter().filter(is_comparable))
         .map(|event| (event.hash, None))
         .collect();
     for &(index, session) in sessions {
@@ -308,18 +357,22 @@ fn own<K: Eq + Hash>(owners: &mut Owners<K>, what: &K, session: u32, time: Times
 pub(super) fn identified<'a>(
     session: &Session,
     exchanges: &'a [Exchange],
-) -> impl Iterator<Item = (u32, &'a Event, &'a str)> {
+) -> impl Iterator<Item = (u32, Event, &'a str)> {
     session.segments.iter().flat_map(move |segment| {
         let exchange = exchanges.get(segment.exchange as usize);
-        exchange.into_iter().flat_map(move |exchange| {
-            exchange
-                .events
-                .iter()
-                .filter(|event| is_comparable(event))
-                .filter_map(move |event| {
-                    let id = event.id.filter(|id| id.len > 0)?;
-                    Some((segment.exchange, event, exchange.text(id)))
-                })
+        in_exchange(exchange, segment.exchange)
+    })
+}
+
+fn in_exchange(
+    exchange: Option<&Exchange>,
+    number: u32,
+) -> impl Iterator<Item = (u32, Event, &str)> {
+    exchange.into_iter().flat_map(move |exchange| {
+        let events = exchange.events.iter().filter(is_comparable);
+        events.filter_map(move |event| {
+            let id = event.id.filter(|id| id.len > 0)?;
+            Some((number, event, exchange.text(id)))
         })
     })
 }

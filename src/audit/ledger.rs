@@ -29,7 +29,7 @@ pub struct Ledger<'a> {
     orders: &'a Orders,
     backends: &'a Backends,
     service: u32,
-    by_id: HashMap<&'a str, Sightings, RandomState>,
+    by_id: HashMap<&'a str, Known, RandomState>,
     /// The messages of each stream and incarnation that brought something: those without an id, and
     /// the first of each id.
     fresh: BTreeMap<(u32, u32), Fresh<'a>>,
@@ -51,6 +51,14 @@ pub struct Ledger<'a> {
     /// For each incarnation, backend and key: where its streams began, and when an id first came with two
     /// payloads.
     counters: BTreeMap<(u32, Option<u32>, Key), Counter>,
+}
+
+/// What is known of an id.
+#[derive(Debug)]
+struct Known {
+    sightings: Sightings,
+    /// Where it stands; asked for several times of each.
+    standing: Standing,
 }
 
 #[derive(Debug, Default)]
@@ -174,25 +182,29 @@ impl<'a> Ledger<'a> {
                 hash: event.hash,
                 backend,
                 message: event.is_message(),
-                comparable: is_comparable(event),
+                comparable: is_comparable(&event),
                 delivered: event.delivered,
             };
-            let before = self.by_id.entry(id).or_default();
+            let known_id = self.by_id.entry(id).or_insert_with(|| Known {
+                sightings: Sightings::default(),
+                standing: self.orders.standing(self.service, &self.session.id, id),
+            });
+            let before = &mut known_id.sightings;
             let here = Scope::incarnation(incarnation);
             let of_log = |other: &Seen| !self.backends.apart(other.backend, backend);
             let conflicts = before
                 .within(here)
-                .any(|other| of_log(other) && differs(other, event));
-            let agree = |other: &Seen| of_log(other) && agrees(other, event);
+                .any(|other| of_log(other) && differs(other, &event));
+            let agree = |other: &Seen| of_log(other) && agrees(other, &event);
             if conflicts && !before.with_payload(here, event.hash).any(agree) {
                 reused.push(seen.place.event);
             }
             before.add(seen);
-            let standing = self.standing(id);
+            let standing = &known_id.standing;
             if !conflicts && known.as_ref() == Some(&standing.key) {
                 continue;
             }
-            if let Some(number) = standing.number {
+            if let Some(number) = &standing.number {
                 let counter = self
                     .counters
                     .entry((incarnation, backend, standing.key.clone()))
@@ -201,10 +213,11 @@ impl<'a> Ledger<'a> {
                 if exchange.cursor().is_none() || counter.begins.contains_key(&facts.stream) {
                     counter.several |=
                         counter.begins.first_key_value().is_some_and(|(_, first)| {
-                            *first != number && !counter.begins.contains_key(&facts.stream)
+                            first != number && !counter.begins.contains_key(&facts.stream)
                         });
-                    counter.begins.entry(facts.stream).or_insert(number);
-                    known = Some(standing.key);
+                    let begins = counter.begins.entry(facts.stream);
+                    begins.or_insert_with(|| number.clone());
+                    known = Some(standing.key.clone());
                 }
                 if conflicts && counter.conflict.is_none() {
                     counter.conflict = Some(event.time);
@@ -230,8 +243,8 @@ impl<'a> Ledger<'a> {
                 .map(|id| exchange.text(id))
         };
         for id in ids().collect::<BTreeSet<_>>() {
-            if let Some(seen) = self.by_id.get_mut(id) {
-                seen.forget(segment);
+            if let Some(known) = self.by_id.get_mut(id) {
+                known.sightings.forget(segment);
             }
         }
         if let Some(before) = self.entered(segment) {
@@ -244,8 +257,8 @@ impl<'a> Ledger<'a> {
         }
         self.add(segment, incarnation);
         for id in ids().collect::<BTreeSet<_>>() {
-            if let Some(seen) = self.by_id.get_mut(id) {
-                seen.sort();
+            if let Some(known) = self.by_id.get_mut(id) {
+                known.sightings.sort();
             }
         }
     }
@@ -280,7 +293,7 @@ impl<'a> Ledger<'a> {
     /// Sightings of an id so far.
     #[must_use]
     pub fn seen(&self, id: &str) -> Option<&Sightings> {
-        self.by_id.get(id)
+        Some(&self.by_id.get(id)?.sightings)
     }
 
     /// Sightings of an id so far that are of a log; repetitions may be left out.
@@ -311,13 +324,13 @@ impl<'a> Ledger<'a> {
     }
 
     fn of_log(&self, log: &Log, id: &str) -> Option<(&Sightings, Scope)> {
-        let seen = self.by_id.get(id)?;
-        let of_log = log.stream.is_some() || log.shared && self.standing(id).key == log.key;
+        let known = self.by_id.get(id)?;
+        let of_log = log.stream.is_some() || log.shared && known.standing.key == log.key;
         let scope = Scope {
             incarnation: Some(log.incarnation),
             stream: log.stream,
         };
-        of_log.then_some((seen, scope))
+        of_log.then_some((&known.sightings, scope))
     }
 
     /// The messages of a stream in an incarnation that stand behind `origin`: those without an id, and
@@ -484,13 +497,19 @@ impl<'a> Ledger<'a> {
     /// Where an id stands in the order of its service.
     #[must_use]
     pub fn standing(&self, id: &str) -> Standing {
-        self.orders.standing(self.service, &self.session.id, id)
+        match self.by_id.get(id) {
+            Some(known) => known.standing.clone(),
+            None => self.orders.standing(self.service, &self.session.id, id),
+        }
     }
 
     /// How ids of its kind are ordered.
     #[must_use]
     pub fn scheme(&self, id: &str) -> IdScheme {
-        self.orders.scheme(self.service, &self.session.id, id)
+        match self.by_id.get(id) {
+            Some(known) => known.standing.scheme,
+            None => self.orders.scheme(self.service, &self.session.id, id),
+        }
     }
 
     /// The log that a cursor delivered on `stream` in `incarnation` belongs to.
@@ -563,7 +582,7 @@ fn enter_fresh<'a>(fresh: &mut Fresh<'a>, segment: u32, exchange: &'a Exchange, 
             .filter(|id| id.len > 0)
             .map(|id| exchange.text(id))
             .filter(|&id| id != marker);
-        fresh.add(EventRef { segment, event }, facts, id);
+        fresh.add(EventRef { segment, event }, &facts, id);
     }
 }
 

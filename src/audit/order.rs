@@ -8,6 +8,7 @@
 
 use super::id::{Class, Number, Parts, Shape};
 use crate::model::{
+    event::Event,
     exchange::{Exchange, Teller},
     id::IdPart,
     session::Session,
@@ -360,7 +361,7 @@ impl Orders {
                 let Some(exchange) = exchanges.get(resume.exchange as usize) else {
                     continue;
                 };
-                let first = exchange.events.iter().find(|event| event.is_message());
+                let first = exchange.events.iter().find(Event::is_message);
                 let Some((cursor, first)) = exchange.cursor().zip(first.and_then(|event| event.id))
                 else {
                     continue;
@@ -403,44 +404,98 @@ impl Orders {
             return;
         }
         for (index, (session, &service)) in sessions.iter().zip(service_of).enumerate() {
-            for segment in &session.segments {
-                let Some(exchange) = exchanges.get(segment.exchange as usize) else {
-                    continue;
-                };
-                for event in &exchange.events {
-                    let Some(id) = event.id.map(|id| exchange.text(id)) else {
-                        continue;
-                    };
-                    let parts = Parts::of(id);
-                    let place = (service, parts.shape());
-                    let Some(numbers) = numbers.get_mut(&place) else {
-                        continue;
-                    };
-                    let Some(learnt) = self.shapes.get(&place) else {
-                        continue;
-                    };
-                    let standing = stand(&parts, learnt);
-                    if let Some(Number::Small(number)) = standing.number {
-                        let index = u32::try_from(index).unwrap_or(u32::MAX);
-                        numbers.add(index, &standing.key, number);
-                    }
+            let index = number_of_session(index);
+            self.each_number(session, service, exchanges, |shape, key, number| {
+                if let Some(numbers) = numbers.get_mut(&(service, shape)) {
+                    numbers.add(index, key, number);
                 }
+            });
+            if numbers.values().all(|numbers| numbers.in_two_sessions) {
+                break;
             }
         }
         for numbers in numbers.values_mut() {
             numbers.settle();
         }
-        for jump in jumps {
-            let filled = numbers
-                .get(&(jump.service, jump.shape))
-                .is_some_and(|numbers| numbers.fill(jump));
-            if !filled && let Some(learnt) = self.shapes.get_mut(&(jump.service, jump.shape)) {
+        // They are in the order of their sessions.
+        let of_session: Vec<&[Jump]> = jumps.chunk_by(|a, b| a.session == b.session).collect();
+        let unfilled: Vec<Vec<&Jump>> = of_session
+            .into_par_iter()
+            .map(|jumps| {
+                let own = self.own_numbers(jumps, sessions, exchanges);
+                let filled = |jump: &&Jump| {
+                    let own = own.get(&(jump.shape, jump.key.clone()));
+                    own.is_some_and(|own| jump.is_filled(own, |&number| number))
+                        || numbers
+                            .get(&(jump.service, jump.shape))
+                            .is_some_and(|numbers| numbers.fill(jump))
+                };
+                jumps.iter().filter(|jump| !filled(jump)).collect()
+            })
+            .collect();
+        for jump in unfilled.into_iter().flatten() {
+            if let Some(learnt) = self.shapes.get_mut(&(jump.service, jump.shape)) {
                 learnt.jumps += 1;
             }
         }
         for (place, numbers) in numbers {
             if !numbers.in_two_sessions {
                 self.wide.insert(place, numbers.wide());
+            }
+        }
+    }
+
+    /// The numbers that the session of some jumps brings under their shapes, by shape and key, sorted.
+    fn own_numbers(
+        &self,
+        jumps: &[Jump],
+        sessions: &[Session],
+        exchanges: &[Exchange],
+    ) -> BTreeMap<(Shape, Key), Vec<u128>> {
+        let mut own: BTreeMap<(Shape, Key), Vec<u128>> = jumps
+            .iter()
+            .map(|jump| ((jump.shape, jump.key.clone()), Vec::new()))
+            .collect();
+        let Some((first, session)) = jumps
+            .first()
+            .and_then(|first| Some((first, sessions.get(first.session)?)))
+        else {
+            return own;
+        };
+        self.each_number(session, first.service, exchanges, |shape, key, number| {
+            if let Some(numbers) = own.get_mut(&(shape, key.clone())) {
+                numbers.push(number);
+            }
+        });
+        for numbers in own.values_mut() {
+            numbers.sort_unstable();
+            numbers.dedup();
+        }
+        own
+    }
+
+    /// Calls `each` with the number of every id that a session brings, and its shape and key.
+    fn each_number(
+        &self,
+        session: &Session,
+        service: u32,
+        exchanges: &[Exchange],
+        mut each: impl FnMut(Shape, &Key, u128),
+    ) {
+        for exchange in carried(session, exchanges) {
+            for event in &exchange.events {
+                let Some(id) = event.id.map(|id| exchange.text(id)) else {
+                    continue;
+                };
+                let parts = Parts::of(id);
+                let shape = parts.shape();
+                let Some(learnt) = self.shapes.get(&(service, shape)) else {
+                    continue;
+                };
+                let standing = stand(&parts, learnt);
+                if let Some(Number::Small(number)) = standing.number {
+                    each(shape, &standing.key, number);
+                }
             }
         }
     }
@@ -558,43 +613,63 @@ enum Stride {
     },
 }
 
-/// The numbers seen of one shape, by key: sorted once all are there.
+impl Jump {
+    /// Whether these have every number that it passes over; sorted, and none twice.
+    fn is_filled<T>(&self, numbers: &[T], number: impl Fn(&T) -> u128) -> bool {
+        let (Number::Small(from), Number::Small(to)) = (&self.from, &self.to) else {
+            return false;
+        };
+        let missing = to - from - 1;
+        let first = numbers.partition_point(|one| number(one) <= *from);
+        let end = numbers.partition_point(|one| number(one) < *to);
+        (end - first) as u128 == missing
+    }
+}
+
+/// The numbers seen of one shape, by key, until it shows that sessions have numbers in common: then each counts
+/// for itself.
 #[derive(Default)]
 struct Numbers {
-    keys: BTreeMap<Key, Vec<(u128, u32)>>,
-    of_session: HashMap<(Key, u32), Vec<u128>, RandomState>,
+    keys: BTreeMap<Key, OfKey>,
     in_two_sessions: bool,
 }
 
+/// The numbers under one key, each with its session.
+#[derive(Default)]
+struct OfKey {
+    numbers: Vec<(u128, u32)>,
+    /// How many of them are sorted.
+    sorted: usize,
+}
+
 impl Numbers {
-    fn add(&mut self, session: u32, key: &str, number: u128) {
-        match self.keys.get_mut(key) {
-            Some(numbers) => numbers.push((number, session)),
-            None => {
-                self.keys.insert(Key::new(key), vec![(number, session)]);
-            }
+    fn add(&mut self, session: u32, key: &Key, number: u128) {
+        /// Sorted again when there are twice as many, and so many at first.
+        const FEW: usize = 64;
+        if self.in_two_sessions {
+            return;
+        }
+        let of_key = match self.keys.get_mut(key) {
+            Some(of_key) => of_key,
+            None => self.keys.entry(key.clone()).or_default(),
+        };
+        of_key.numbers.push((number, session));
+        if of_key.numbers.len() >= FEW.max(2 * of_key.sorted) && of_key.settle() {
+            self.in_two_sessions = true;
+            self.keys.clear();
         }
     }
 
     /// Sorts, and finds out whether sessions have numbers in common.
     fn settle(&mut self) {
-        for (key, numbers) in &mut self.keys {
-            numbers.sort_unstable();
-            numbers.dedup();
-            self.in_two_sessions |= numbers
-                .windows(2)
-                .any(|pair| matches!(pair, [(a, _), (b, _)] if a == b));
-            for &(number, session) in numbers.iter() {
-                self.of_session
-                    .entry((key.clone(), session))
-                    .or_default()
-                    .push(number);
-            }
+        for of_key in self.keys.values_mut() {
+            self.in_two_sessions |= of_key.settle();
         }
     }
 
     fn wide(self) -> BTreeMap<Key, Wide> {
-        let counter = |(key, numbers): (Key, Vec<(u128, u32)>)| {
+        let counter = |(key, of_key): (Key, OfKey)| {
+            let numbers = of_key.numbers;
             let sessions: BTreeSet<u32> = numbers.iter().map(|&(_, session)| session).collect();
             let sessions = sessions.len();
             let numbers = numbers.into_iter().map(|(number, _)| number).collect();
@@ -603,29 +678,27 @@ impl Numbers {
         self.keys.into_iter().map(counter).collect()
     }
 
+    /// Whether several sessions together have what a jump passes over.
     fn fill(&self, jump: &Jump) -> bool {
-        let (Number::Small(from), Number::Small(to)) = (&jump.from, &jump.to) else {
-            return false;
-        };
-        let missing = to - from - 1;
-        let session = u32::try_from(jump.session).unwrap_or(u32::MAX);
-        let own = self
-            .of_session
-            .get(&(jump.key.clone(), session))
-            .is_some_and(|numbers| {
-                let first = numbers.partition_point(|number| number <= from);
-                let end = numbers.partition_point(|number| number < to);
-                (end - first) as u128 == missing
-            });
-        let others = || {
-            self.keys.get(&jump.key).is_some_and(|numbers| {
-                let first = numbers.partition_point(|(number, _)| number <= from);
-                let end = numbers.partition_point(|(number, _)| number < to);
-                (end - first) as u128 == missing
-            })
-        };
-        own || !self.in_two_sessions && others()
+        let of_key = self.keys.get(&jump.key).filter(|_| !self.in_two_sessions);
+        of_key.is_some_and(|of_key| jump.is_filled(&of_key.numbers, |&(number, _)| number))
     }
+}
+
+impl OfKey {
+    /// Sorts, and says whether two sessions have one number.
+    fn settle(&mut self) -> bool {
+        self.numbers.sort_unstable();
+        self.numbers.dedup();
+        self.sorted = self.numbers.len();
+        let twice = |pair: &[(u128, u32)]| matches!(pair, [(a, _), (b, _)] if a == b);
+        self.numbers.windows(2).any(twice)
+    }
+}
+
+/// Indices are kept in 32 bits; a run of more sessions does not fit the machine's memory.
+fn number_of_session(index: usize) -> u32 {
+    u32::try_from(index).unwrap_or(u32::MAX)
 }
 
 /// What the steps of one shape show, token by token.

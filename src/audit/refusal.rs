@@ -4,6 +4,7 @@
 use super::owed::{Gaps, Spans};
 use crate::model::{
     case::{Fork, Refusal, RefusalKind, ResumeCase, Site},
+    event::Event,
     exchange::{Answer, EndCause, Exchange},
     flow::{Endpoint, ServerFacts},
     place::InputId,
@@ -911,11 +912,7 @@ where
     let [mut last, mut other] = [None, None];
     for step in steps {
         let head = step.exchange.response.as_ref().map(|head| head.time);
-        let messages = step
-            .exchange
-            .events
-            .iter()
-            .filter(|event| event.is_message());
+        let messages = step.exchange.events.iter().filter(Event::is_message);
         let Some(at) = messages.map(|event| event.time).max().max(head) else {
             continue;
         };

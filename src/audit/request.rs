@@ -133,7 +133,7 @@ pub fn replies_in(number: u32, exchange: &Exchange) -> impl Iterator<Item = (&st
                 delivered: event.delivered,
                 event_id: event.id.filter(|id| id.len > 0).map(|id| exchange.text(id)),
                 exchange: number,
-                place: exchange.event_place(event),
+                place: exchange.event_place(&event),
             };
             (id, reply)
         })
@@ -318,7 +318,7 @@ pub fn cancellations<'a>(session: &Session, exchanges: &'a [Exchange]) -> Cancel
         .iter()
         .filter_map(|&number| exchanges.get(number as usize)?.request.as_ref());
     for request in requests {
-        for id in request.messages.iter().filter_map(|m| m.cancels.as_deref()) {
+        for id in request.messages.iter().filter_map(|m| m.cancels()) {
             let last = cancelled.entry(id).or_insert(request.time);
             *last = request.time.max(*last);
         }

@@ -48,7 +48,7 @@ pub(super) fn resume(frame: &Frame<'_>) -> ResumeCase {
     );
     let gap = disconnect.map(|(time, _)| start.since(time));
     let retry = frame.survey.retry_before(resumption.stream, start);
-    let first_message = exchange.events.iter().find(|event| event.is_message());
+    let first_message = exchange.events.iter().find(Event::is_message);
     let first_event = exchange.events.first();
     let response = exchange.response.as_ref();
     let row = Resume {
@@ -190,7 +190,7 @@ fn story(frame: &Frame<'_>) -> Vec<Prose> {
 /// The first (or last) ids of a segment, in order.
 fn ids(exchange: &Exchange, tail: bool) -> Prose {
     const SHOWN: usize = 6;
-    let name = |event: &Event| match event.id.filter(|id| id.len > 0) {
+    let name = |event: Event| match event.id.filter(|id| id.len > 0) {
         Some(id) if event.is_priming() => prose!("{} (priming)", event_id(exchange.text(id))),
         Some(id) => event_id(exchange.text(id)).into(),
         None => prose!("{} without id", event.message.name()),

@@ -6,6 +6,7 @@ use super::{
     request::{self, Request, Strays},
 };
 use crate::model::{
+    event::Event,
     exchange::{EndCause, Exchange, Window},
     session::{EventRef, Session},
     time::{Span, Timestamp},
@@ -215,7 +216,7 @@ impl<'a> Survey<'a> {
             }
         }
         // A segment that lost its ids on an earlier resume does not count.
-        let messages = || exchange.events.iter().filter(|event| event.is_message());
+        let messages = || exchange.events.iter().filter(Event::is_message);
         if exchange.cursor().is_some() && messages().next().is_some_and(|event| event.id.is_none())
         {
             return;

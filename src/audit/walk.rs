@@ -199,7 +199,7 @@ impl<'r, 'a> Walk<'r, 'a> {
         // asked for it: the log is a new one.
         if let Some(event) = self.contradicts_latest(exchange) {
             let id = event.id.map_or("", |id| exchange.text(id)).to_owned();
-            let reuse = self.reuse(exchange, event, id, true);
+            let reuse = self.reuse(exchange, &event, id, true);
             if let Some(index) = self.just_replayed.take() {
                 self.replay_was_a_fork(index, "the session's counter begins again right behind it");
             } else {
@@ -219,12 +219,12 @@ impl<'r, 'a> Walk<'r, 'a> {
             self.ledger.leave_unjudged(segment);
         }
         self.enter(segment, exchange, self.latest);
-        if exchange.events.iter().any(Event::is_message) {
+        if exchange.events.iter().any(|event| event.is_message()) {
             self.just_replayed = None;
         }
     }
 
-    fn contradicts_latest(&self, exchange: &'a Exchange) -> Option<&'a Event> {
+    fn contradicts_latest(&self, exchange: &'a Exchange) -> Option<Event> {
         let backend = self.ledger.backend(exchange);
         exchange.events.iter().find(|event| {
             let Some(id) = event.id.filter(|id| id.len > 0).map(|id| exchange.text(id)) else {
@@ -276,7 +276,7 @@ impl<'r, 'a> Walk<'r, 'a> {
         let mut reused = self.ledger.add(segment, incarnation);
         reused.retain(|&index| {
             let event = exchange.events.get(index as usize);
-            event.is_some_and(|event| self.is_reuse(exchange, event, incarnation))
+            event.is_some_and(|event| self.is_reuse(exchange, &event, incarnation))
         });
         let Some(first) = reused
             .first()
@@ -295,7 +295,7 @@ impl<'r, 'a> Walk<'r, 'a> {
             return;
         }
         let id = first.id.map_or("", |id| exchange.text(id)).to_owned();
-        let reuse = self.reuse(exchange, first, id, false);
+        let reuse = self.reuse(exchange, &first, id, false);
         self.case.reuses.push(Reuse {
             count,
             site: Site {
@@ -512,7 +512,7 @@ impl<'r, 'a> Walk<'r, 'a> {
                         .and_then(|id| self.ledger.seen(exchange.text(id)))
                         .is_some_and(|seen| {
                             seen.within(Scope::incarnation(self.latest)).any(|seen| {
-                                differs(seen, event) && !self.ledger.apart(seen.backend, backend)
+                                differs(seen, &event) && !self.ledger.apart(seen.backend, backend)
                             })
                         })
                 });
@@ -536,7 +536,7 @@ impl<'r, 'a> Walk<'r, 'a> {
             .filter_map(|(index, event)| {
                 let id = event.id.filter(|id| id.len > 0)?;
                 let seen = self.ledger.seen(exchange.text(id))?;
-                seen.all_differ(event, |seen| seen.delivered && seen.time <= event.time)
+                seen.all_differ(&event, |seen| seen.delivered && seen.time <= event.time)
                     .then(|| u32::try_from(index).ok())?
             })
             .collect()

@@ -146,6 +146,8 @@ pub(crate) fn run(audit: &Audit, color: Color) -> anyhow::Result<u8> {
     if let Some(report) = on_stdout(audit.format, audit.reading.quiet) {
         output::print(|out| (report.write)(&analysis, &style, out))?;
     }
+    // The process ends here: to take a large analysis apart piece by piece would only take time.
+    std::mem::forget(analysis);
     Ok(code)
 }
 

@@ -150,8 +150,8 @@ impl Parts {
             let own = own.filter(|own| own.events.len() == row.events);
             match own {
                 Some(own) => {
-                    exchange.events = own.events;
-                    exchange.batched = own.batched;
+                    exchange.events = own.events.into();
+                    exchange.batched = own.batched.into();
                     exchange.text = own.text;
                 }
                 None if row.events == 0 => {}

@@ -10,15 +10,17 @@ use crate::{
     error::Error,
     limits::Limits,
     model::{
+        self,
         analysis::{ClockOffset, Input, KeyLog, Opaque, TlsSeen, UnreadTls},
         event::{BatchedAnswer, Event, Text},
         exchange::{
-            BackendName, ConnectionId, End, Exchange, Hole, Request, Response, Source, Teller,
+            BackendName, ConnectionId, End, Exchange, Greeting, Hole, Request, Response, Source,
+            Teller,
         },
         flow::{Blank, Endpoint, ServerFacts},
         har::HarFacts,
         id::SessionId,
-        message::Message,
+        message::{Message, Particulars},
         place::{InputId, Place},
         prose::Prose,
         time::Span,
@@ -29,6 +31,7 @@ use foldhash::fast::RandomState;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder,
 };
+use smol_str::SmolStr;
 use std::{
     collections::{BTreeMap, HashSet},
     fs::File,
@@ -36,6 +39,7 @@ use std::{
     path::Path,
     sync::Arc,
 };
+use thin_vec::ThinVec;
 
 /// The rows of a file.
 #[derive(Debug)]
@@ -293,24 +297,29 @@ impl<'a> Messages<'a> {
         })
     }
 
-    fn at(&self, row: usize) -> Result<Vec<Message>, Error> {
-        let own = |texts: &Texts<'_>, at: usize| texts.or_none(at).map(Box::from);
+    fn at(&self, row: usize) -> Result<ThinVec<Message>, Error> {
+        let own = |texts: &Texts<'_>, at: usize| texts.or_none(at).map(SmolStr::new);
+        let boxed = |texts: &Texts<'_>, at: usize| texts.or_none(at).map(Box::from);
         self.lists
             .at(row)?
             .map(|at| {
+                let particulars = Particulars {
+                    cancels: boxed(&self.cancels, at),
+                    protocol_version: boxed(&self.protocol_version, at),
+                    party: boxed(&self.party, at),
+                    party_version: boxed(&self.party_version, at),
+                    error_code: self.error_code.or_none(at),
+                };
+                let has_any = particulars != Particulars::default();
                 Ok(Message {
                     kind: self.kind.word(at)?,
+                    subject: self.subject.word(at)?,
                     id: own(&self.id, at),
                     method: own(&self.method, at),
                     progress_token: own(&self.progress_token, at),
-                    cancels: own(&self.cancels, at),
                     hash: self.hash.at(at)?,
                     call: self.call.at(at)?,
-                    protocol_version: own(&self.protocol_version, at),
-                    party: own(&self.party, at),
-                    party_version: own(&self.party_version, at),
-                    error_code: self.error_code.or_none(at),
-                    subject: self.subject.word(at)?,
+                    particulars: has_any.then(|| Box::new(particulars)),
                 })
             })
             .collect()
@@ -411,7 +420,7 @@ impl<'a> Named<'a> {
         })
     }
 
-    fn at(&self, row: usize, names: &mut Names) -> Result<Vec<BackendName>, Error> {
+    fn at(&self, row: usize, names: &mut Names) -> Result<ThinVec<BackendName>, Error> {
         self.lists
             .at(row)?
             .map(|at| {
@@ -491,9 +500,14 @@ impl<'a> Responses<'a> {
             named: self.named.at(row, names)?,
             backend: names.or_none(self.backend.or_none(row)),
             messages: self.messages.at(row)?,
-            protocol_version: self.protocol_version.or_none(row).map(Box::from),
-            server_name: self.server_name.or_none(row).map(Box::from),
-            server_version: self.server_version.or_none(row).map(Box::from),
+            // Who greets states a version.
+            greeting: self.protocol_version.or_none(row).map(|version| {
+                Box::new(Greeting {
+                    protocol_version: Box::from(version),
+                    server_name: self.server_name.or_none(row).map(Box::from),
+                    server_version: self.server_version.or_none(row).map(Box::from),
+                })
+            }),
             subject: self.subject.word(row)?,
             body_bytes: self.body_bytes.count(row)?,
             complete: self.complete.at(row)?,
@@ -561,8 +575,8 @@ fn exchanges(rows: &Rows<'_>, all: &mut Vec<ExchangeRow>, names: &mut Names) -> 
                 last_acknowledged: acknowledged.time_or_none(row),
             },
             // These are in another table.
-            events: Vec::new(),
-            batched: Vec::new(),
+            events: model::event::Events::default(),
+            batched: ThinVec::new(),
             text: String::new(),
             holes: holes
                 .at(row)?

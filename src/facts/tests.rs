@@ -12,11 +12,11 @@ use crate::{
     limits::Limits,
     model::{
         analysis::{Input, Opaque, OpaqueProtocol, UnreadTls, WhyUnread},
-        event::{BatchedAnswer, Event, Text},
+        event::{BatchedAnswer, Event, Events, Text},
         exchange::{BackendName, Exchange, Hole, Part, Request, Response, Teller},
         flow::{Blank, Endpoint},
         har::HarFacts,
-        message::{Message, PayloadHash},
+        message::{Message, Particulars, PayloadHash},
         place::Place,
         prose::{foreign, prose},
         time::{Span, Timestamp},
@@ -29,6 +29,7 @@ use std::{
     net::SocketAddr,
     panic::{AssertUnwindSafe, catch_unwind},
 };
+use thin_vec::{ThinVec, thin_vec};
 
 fn at(seconds: i64) -> Timestamp {
     Timestamp::from_nanos(0).plus(Span::from_secs(seconds))
@@ -39,7 +40,10 @@ fn exchange(number: u32) -> Exchange {
         id: Some(format!("{number}").into()),
         method: Some("tools/call".into()),
         hash: PayloadHash(u128::from(number) << 90),
-        error_code: Some(-32_600),
+        particulars: Some(Box::new(Particulars {
+            error_code: Some(-32_600),
+            ..Particulars::default()
+        })),
         ..Message::default()
     };
     let place = Place {
@@ -52,21 +56,21 @@ fn exchange(number: u32) -> Exchange {
         client: Some(end(4000)),
         server: Some(Endpoint::Name("mcp.example".into(), 443)),
         place,
-        more_places: vec![place],
+        more_places: thin_vec![place],
         request: Some(Request {
             time: at(i64::from(number)),
             method: "GET".into(),
             target: "/mcp".into(),
             session_id: Some(format!("session-{}", number % 5).as_str().into()),
             last_event_id: Some("key_7".into()),
-            messages: vec![message.clone(), Message::default()],
+            messages: thin_vec![message.clone(), Message::default()],
             trace: Some(PayloadHash(9)),
             ..Request::default()
         }),
         response: (!number.is_multiple_of(4)).then(|| Response {
             status: 200,
-            messages: vec![message],
-            named: vec![BackendName {
+            messages: thin_vec![message],
+            named: thin_vec![BackendName {
                 teller: Teller::Asked(1),
                 name: "pod".into(),
             }],
@@ -91,7 +95,7 @@ fn exchange(number: u32) -> Exchange {
             .into_iter()
             .collect(),
         text: "key_7".to_owned(),
-        holes: vec![Hole {
+        holes: thin_vec![Hole {
             part: Part::ResponseBody,
             bytes: 9,
             time: at(2),
@@ -177,7 +181,7 @@ fn what_is_written_is_read() {
                     let bare = Event {
                         id: None,
                         method: None,
-                        ..*event
+                        ..event
                     };
                     format!("{id:?} {method:?} {bare:?}")
                 })
@@ -187,8 +191,8 @@ fn what_is_written_is_read() {
                 .flat_map(|(index, event)| exchange.answers_in(index, event))
                 .collect();
             let bare = Exchange {
-                events: Vec::new(),
-                batched: Vec::new(),
+                events: Events::default(),
+                batched: ThinVec::new(),
                 text: String::new(),
                 ..exchange.clone()
             };

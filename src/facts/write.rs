@@ -12,7 +12,7 @@ use crate::{
     model::{
         analysis::{ClockOffset, Input, KeyLog, Opaque, TlsSeen, UnreadTls},
         event::{BatchedAnswer, Event, Text},
-        exchange::{BackendName, End, Exchange, Hole, Request, Response, Source, Teller},
+        exchange::{BackendName, End, Exchange, Greeting, Hole, Request, Response, Source, Teller},
         flow::{Blank, Endpoint},
         har::HarFacts,
         id::SessionId,
@@ -194,12 +194,11 @@ fn table(
             let rows: Vec<EventRow<'_>> = rows
                 .iter()
                 .flat_map(|&(number, exchange)| {
-                    let events = exchange.events.iter().zip(0..);
-                    events.map(move |(event, index)| EventRow {
+                    let indices = (0..).take(exchange.events.len());
+                    indices.map(move |index| EventRow {
                         number,
                         index,
                         exchange,
-                        event,
                     })
                 })
                 .collect();
@@ -340,30 +339,16 @@ fn weight(exchange: &Exchange) -> usize {
         .response
         .iter()
         .flat_map(|response| &response.messages);
-    let of = |text: &Option<Box<str>>| text.as_ref().map_or(0, |text| text.len());
+    let of = |text: Option<&str>| text.map_or(0, str::len);
     let messages = requests.chain(responses).map(|message| {
-        let Message {
-            kind: _,
-            id,
-            method,
-            progress_token,
-            cancels,
-            hash: _,
-            call: _,
-            protocol_version,
-            party,
-            party_version,
-            error_code: _,
-            subject: _,
-        } = message;
         let texts = [
-            id,
-            method,
-            progress_token,
-            cancels,
-            protocol_version,
-            party,
-            party_version,
+            message.id.as_deref(),
+            message.method.as_deref(),
+            message.progress_token.as_deref(),
+            message.cancels(),
+            message.protocol_version(),
+            message.party(),
+            message.party_version(),
         ];
         MESSAGE + texts.into_iter().map(of).sum::<usize>()
     });
@@ -386,10 +371,14 @@ struct EventRow<'a> {
     number: usize,
     index: u32,
     exchange: &'a Exchange,
-    event: &'a Event,
 }
 
 impl<'a> EventRow<'a> {
+    fn event(&self) -> Event {
+        let event = self.exchange.events.get(self.index as usize);
+        event.unwrap_or_default()
+    }
+
     fn text(&self, text: Option<Text>) -> Option<&'a str> {
         text.map(|text| self.exchange.text(text))
     }
@@ -403,7 +392,7 @@ impl<'a> EventRow<'a> {
     }
 
     fn weight(&self) -> usize {
-        let event = self.event;
+        let event = self.event();
         let texts = [
             event.id,
             event.event_type,
@@ -623,14 +612,20 @@ fn responses(all: &[Option<&Response>]) -> Result<Columns, ArrowError> {
         lengths,
         messages(each().flat_map(|r| &r.messages)),
     )?;
+    let greeting = |of: fn(&Greeting) -> Option<&str>| {
+        each().map(move |response| response.greeting.as_deref().and_then(of))
+    };
     columns.texts_or_none(
         "protocol_version",
-        each().map(|r| r.protocol_version.as_deref()),
+        greeting(|greeting| Some(&*greeting.protocol_version)),
     );
-    columns.texts_or_none("server_name", each().map(|r| r.server_name.as_deref()));
+    columns.texts_or_none(
+        "server_name",
+        greeting(|greeting| greeting.server_name.as_deref()),
+    );
     columns.texts_or_none(
         "server_version",
-        each().map(|r| r.server_version.as_deref()),
+        greeting(|greeting| greeting.server_version.as_deref()),
     );
     columns.texts("subject", each().map(|r| r.subject.word()));
     columns.counts("body_bytes", each().map(|r| r.body_bytes));
@@ -648,25 +643,23 @@ fn messages<'a>(all: impl Iterator<Item = &'a Message> + Clone) -> Columns {
         "progress_token",
         all.clone().map(|m| m.progress_token.as_deref()),
     );
-    columns.texts_or_none("cancels", all.clone().map(|m| m.cancels.as_deref()));
+    columns.texts_or_none("cancels", all.clone().map(|m| m.cancels()));
     columns.hashes("hash", all.clone().map(|m| m.hash));
     columns.hashes("call", all.clone().map(|m| m.call));
     columns.texts_or_none(
         "protocol_version",
-        all.clone().map(|m| m.protocol_version.as_deref()),
+        all.clone().map(|m| m.protocol_version()),
     );
-    columns.texts_or_none("party", all.clone().map(|m| m.party.as_deref()));
-    columns.texts_or_none(
-        "party_version",
-        all.clone().map(|m| m.party_version.as_deref()),
-    );
-    columns.ints_or_none("error_code", all.clone().map(|m| m.error_code));
+    columns.texts_or_none("party", all.clone().map(|m| m.party()));
+    columns.texts_or_none("party_version", all.clone().map(|m| m.party_version()));
+    columns.ints_or_none("error_code", all.clone().map(Message::error_code));
     columns.texts("subject", all.map(|m| m.subject.word()));
     columns
 }
 
 fn events(extract: &str, rows: &[EventRow<'_>]) -> Result<RecordBatch, ArrowError> {
-    let all = || rows.iter().map(|row| row.event);
+    let unpacked: Vec<Event> = rows.iter().map(EventRow::event).collect();
+    let all = || unpacked.iter();
     let mut columns = Columns::default();
     columns.texts("extract", rows.iter().map(|_| extract));
     columns.ints("exchange", rows.iter().map(|row| int(row.number)));
@@ -675,7 +668,10 @@ fn events(extract: &str, rows: &[EventRow<'_>]) -> Result<RecordBatch, ArrowErro
     columns.hashes("hash", all().map(|event| event.hash));
     columns.ints("input", all().map(|event| i64::from(event.input.0)));
     columns.ints("frame", all().map(|event| i64::from(event.frame)));
-    let text = |of: fn(&Event) -> Option<Text>| rows.iter().map(move |row| row.text(of(row.event)));
+    let text = |of: fn(&Event) -> Option<Text>| {
+        let rows = rows.iter().zip(&unpacked);
+        rows.map(move |(row, event)| row.text(of(event)))
+    };
     columns.texts_or_none("id", text(|event| event.id));
     columns.texts_or_none("event_type", text(|event| event.event_type));
     columns.texts_or_none("rpc_id", text(|event| event.rpc_id));

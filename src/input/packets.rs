@@ -66,6 +66,21 @@ impl Batch {
             .map(move |entry| self.borrow(entry, input))
     }
 
+    /// How many bytes the packets in `range` take in the file.
+    #[must_use]
+    pub fn bytes(&self, range: &Range<usize>) -> usize {
+        let start = |index: usize| self.buffer.entries.get(index).map(|entry| entry.start);
+        let end = |entry: &Entry| entry.start.saturating_add(entry.captured);
+        let last = range
+            .end
+            .checked_sub(1)
+            .and_then(|last| self.buffer.entries.get(last));
+        let bytes = last
+            .map_or(0, end)
+            .saturating_sub(start(range.start).unwrap_or(0));
+        bytes as usize
+    }
+
     /// The time of the packet at `index`.
     #[must_use]
     pub fn time(&self, index: usize) -> Option<Timestamp> {
@@ -627,8 +642,8 @@ const INTERFACES: usize = 1 << 12;
 /// Link types listed of one file: more than there are.
 const LINKS: usize = 512;
 
-/// Buffers kept: a few batches are on their way at any time.
-const POOLED: usize = 8;
+/// Buffers kept: more than those of the batches that are on their way at any time.
+const POOLED: usize = 16;
 
 #[cfg(test)]
 mod tests {

@@ -14,7 +14,7 @@
 use super::json::{members, object};
 use crate::{
     limits::Limits,
-    model::message::{Message, MessageKind, PayloadHash, Subject},
+    model::message::{Message, MessageKind, Particulars, PayloadHash, Subject},
 };
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
@@ -156,6 +156,7 @@ fn body_message(object: &str, envelope: Envelope<'_>, limits: &Limits) -> Option
     if kind == MessageKind::None {
         return None;
     }
+    let mut particulars = Particulars::default();
     let mut message = Message {
         kind,
         id: envelope
@@ -174,12 +175,12 @@ fn body_message(object: &str, envelope: Envelope<'_>, limits: &Limits) -> Option
             }
             match &*method {
                 PROGRESS => message.progress_token = token(params.progress_token, limits),
-                CANCELLED => message.cancels = token(params.request_id, limits),
+                CANCELLED => particulars.cancels = token(params.request_id, limits),
                 INITIALIZE => {
-                    message.protocol_version =
+                    particulars.protocol_version =
                         short(params.protocol_version.and_then(string), limits);
                     let client = params.client_info.and_then(party);
-                    message.party = short(client.and_then(|client| client.name), limits);
+                    particulars.party = short(client.and_then(|client| client.name), limits);
                 }
                 _ => {}
             }
@@ -187,8 +188,8 @@ fn body_message(object: &str, envelope: Envelope<'_>, limits: &Limits) -> Option
                 if kind != MessageKind::Notification {
                     message.progress_token = token(meta.progress_token, limits);
                 }
-                if message.protocol_version.is_none() {
-                    message.protocol_version = short(meta.protocol_version, limits);
+                if particulars.protocol_version.is_none() {
+                    particulars.protocol_version = short(meta.protocol_version, limits);
                 }
             }
             message.method = Some(method.into());
@@ -196,17 +197,20 @@ fn body_message(object: &str, envelope: Envelope<'_>, limits: &Limits) -> Option
         MessageKind::Response => {
             message.call = call_hash("", envelope.result);
             if let Some(hello) = envelope.result.and_then(initialized) {
-                message.protocol_version = short(Some(hello.protocol), limits);
-                message.party = short(hello.server.name, limits);
-                message.party_version = short(hello.server.version, limits);
+                particulars.protocol_version = short(Some(hello.protocol), limits);
+                particulars.party = short(hello.server.name, limits);
+                particulars.party_version = short(hello.server.version, limits);
             }
         }
         MessageKind::Error => {
             let error = envelope.error.map(Failure::read).unwrap_or_default();
-            message.error_code = error.code;
+            particulars.error_code = error.code;
             message.subject = error.subject();
         }
         MessageKind::None | MessageKind::Redacted => {}
+    }
+    if particulars != Particulars::default() {
+        message.particulars = Some(Box::new(particulars));
     }
     Some(message)
 }
@@ -596,7 +600,7 @@ fn scalar<'a>(text: &'a str, limits: &Limits) -> Option<&'a str> {
     (fits && (first == b'"' || first == b'-' || first.is_ascii_digit())).then_some(text)
 }
 
-fn token(value: Option<&str>, limits: &Limits) -> Option<Box<str>> {
+fn token<T: for<'t> From<&'t str>>(value: Option<&str>, limits: &Limits) -> Option<T> {
     value
         .and_then(|value| scalar(value, limits))
         .map(Into::into)
@@ -1042,14 +1046,14 @@ mod tests {
     fn reads_what_a_request_says() {
         let text = r#"{"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"version":"1","name":"lab \u2713"}},"jsonrpc":"2.0","id":0}"#;
         let message = one(text);
-        assert_eq!(message.protocol_version.as_deref(), Some("2025-11-25"));
-        assert_eq!(message.party.as_deref(), Some("lab \u{2713}"));
+        assert_eq!(message.protocol_version(), Some("2025-11-25"));
+        assert_eq!(message.party(), Some("lab \u{2713}"));
         assert_eq!(message.method.as_deref(), Some("initialize"));
         assert_eq!(message.hash, hash(text.as_bytes()));
         let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"7","reason":"r"}}"#;
-        assert_eq!(one(cancel).cancels.as_deref(), Some("\"7\""));
+        assert_eq!(one(cancel).cancels(), Some("\"7\""));
         let modern = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}"#;
-        assert_eq!(one(modern).protocol_version.as_deref(), Some("2026-07-28"));
+        assert_eq!(one(modern).protocol_version(), Some("2026-07-28"));
     }
 
     #[test]
@@ -1058,9 +1062,9 @@ mod tests {
         assert_eq!(event(text).protocol_version.as_deref(), Some("2025-06-18"));
         assert_eq!(event(text).party.as_deref(), Some("s"));
         assert!(matches!(event(text).party, Some(Cow::Borrowed(_))));
-        assert_eq!(one(text).party.as_deref(), Some("s"));
+        assert_eq!(one(text).party(), Some("s"));
         assert_eq!(
-            one(text).party_version.as_deref(),
+            one(text).party_version(),
             event(text).party_version.as_deref()
         );
         let quoted = r#"{"jsonrpc":"2.0","id":0,"result":{"text":{"protocolVersion":"x","serverInfo":{"name":"s"}}}}"#;
@@ -1243,7 +1247,7 @@ mod tests {
         let text = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32000.0,"message":"Internal error","data":"unknown session"}}"#;
         assert_eq!(event(text).error_code, Some(-32000));
         assert_eq!(event(text).subject, Subject::Session);
-        assert_eq!(one(text).error_code, Some(-32000));
+        assert_eq!(one(text).error_code(), Some(-32000));
         assert_eq!(
             event(r#"{"error":{"message":"Session not found","code":3}}"#).error_code,
             None

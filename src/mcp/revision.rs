@@ -25,7 +25,7 @@ pub fn stated(exchange: &Exchange) -> Option<&str> {
         .messages
         .iter()
         .filter(|message| message.method.as_deref() != Some("initialize"))
-        .find_map(|message| message.protocol_version.as_deref())
+        .find_map(|message| message.protocol_version())
 }
 
 /// The era of a revision's name.

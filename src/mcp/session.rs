@@ -6,7 +6,7 @@
 
 use super::revision::{Era, era, stated};
 use crate::model::{
-    exchange::{Answer, Exchange},
+    exchange::{Answer, Exchange, Scheme},
     id::SessionId,
     message::MessageKind,
     session::{Grouping, RefusedId, Role, Session},
@@ -240,21 +240,18 @@ fn describe(session: &mut Session, exchange: &Exchange, number: u32) {
             session.issued_by.push(number);
         }
         for message in request.map_or(&[][..], |request| &request.messages) {
-            if let Some(name) = &message.party {
-                session
-                    .client_name
-                    .get_or_insert_with(|| Arc::from(&**name));
+            if let Some(name) = message.party() {
+                session.client_name.get_or_insert_with(|| Arc::from(name));
             }
         }
-        if let Some(response) = &exchange.response {
-            if let Some(name) = &response.server_name {
+        let greeting = exchange.response.as_ref().and_then(|r| r.greeting.as_ref());
+        if let Some(greeting) = greeting {
+            if let Some(name) = &greeting.server_name {
                 session
                     .server_name
                     .get_or_insert_with(|| Arc::from(&**name));
             }
-            if let Some(version) = &response.protocol_version {
-                session.protocol_version = Some(Arc::from(&**version));
-            }
+            session.protocol_version = Some(Arc::from(&*greeting.protocol_version));
         }
     }
 }
@@ -347,14 +344,30 @@ fn query_session(target: &str) -> Option<&str> {
 
 fn intern_services(exchanges: &[Exchange]) -> Vec<Arc<str>> {
     let mut known: Map<Arc<str>, Arc<str>> = Map::default();
+    // Most exchanges address one of a few services in the same words.
+    let mut of_words: Map<(Scheme, &str, &str), Arc<str>> = Map::default();
     exchanges
         .iter()
         .map(|exchange| {
+            let request = exchange.request.as_ref();
+            let words = request.map(|request| (request.scheme, &*request.host, &*request.target));
+            if let Some(name) = words.and_then(|words| of_words.get(&words)) {
+                return Arc::clone(name);
+            }
             let name = service(exchange);
-            Arc::clone(known.entry(Arc::clone(&name)).or_insert(name))
+            let name = Arc::clone(known.entry(Arc::clone(&name)).or_insert(name));
+            if let Some(words) = words
+                && of_words.len() < WORDS
+            {
+                of_words.insert(words, Arc::clone(&name));
+            }
+            name
         })
         .collect()
 }
+
+/// Addresses that are remembered as they were written.
+const WORDS: usize = 4096;
 
 /// Indices are kept in 32 bits; a run of more exchanges does not fit the machine's memory.
 fn number_of(index: usize) -> u32 {

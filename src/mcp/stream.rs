@@ -288,7 +288,7 @@ impl<'a> Threads<'a> {
                 let places = self.delivered.get(&(cursor, stream))?;
                 places.iter().rev().find_map(|&place| {
                     let (_, facts) = self.event(place)?;
-                    counts(facts).then_some(Candidate {
+                    counts(&facts).then_some(Candidate {
                         stream,
                         cursor: place,
                         at: facts.time,
@@ -325,7 +325,7 @@ impl<'a> Threads<'a> {
             .is_some_and(|(_, facts)| facts.time <= time)
     }
 
-    fn event(&self, place: EventRef) -> Option<(&'a Exchange, &'a Event)> {
+    fn event(&self, place: EventRef) -> Option<(&'a Exchange, Event)> {
         let exchange = self.session.exchange(place.segment, self.exchanges)?;
         Some((exchange, exchange.events.get(place.event as usize)?))
     }

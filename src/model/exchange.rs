@@ -2,7 +2,7 @@
 //! and HAR entries all come out as this; everything judged is judged from this.
 
 use super::{
-    event::{BatchedAnswer, Event, Text},
+    event::{BatchedAnswer, Event, Events, Text},
     flow::Endpoint,
     id::SessionId,
     message::{Message, MessageKind, PayloadHash, Subject},
@@ -10,6 +10,7 @@ use super::{
     time::{Span, Timestamp},
 };
 use std::sync::Arc;
+use thin_vec::ThinVec;
 
 /// One HTTP request with its response.
 #[derive(Clone, Debug, Default)]
@@ -25,7 +26,7 @@ pub struct Exchange {
     pub place: Place,
     /// TCP stream numbers of the connection in other inputs, when it spans files: in its first, and in those
     /// that showed it while this exchange lasted.
-    pub more_places: Vec<Place>,
+    pub more_places: ThinVec<Place>,
     /// The protocol that carried it.
     pub version: HttpVersion,
     /// What road brought it here, and what that road cannot show.
@@ -40,13 +41,13 @@ pub struct Exchange {
     /// How and when it ended.
     pub end: End,
     /// The events of the response, in order, when it is an event stream.
-    pub events: Vec<Event>,
+    pub events: Events,
     /// What events that carry batches answer, in order of the events.
-    pub batched: Vec<BatchedAnswer>,
+    pub batched: ThinVec<BatchedAnswer>,
     /// The text that [`Text`] values point into.
     pub text: String,
     /// Holes in the request or response body.
-    pub holes: Vec<Hole>,
+    pub holes: ThinVec<Hole>,
     /// Bytes of an event cut off before its blank line, at the end of the stream.
     pub partial_event_bytes: u32,
     /// Data of an event named `endpoint`: the mark of the 2024-11-05 transport.
@@ -68,7 +69,7 @@ impl Exchange {
     pub fn answers_in(
         &self,
         index: u32,
-        event: &Event,
+        event: Event,
     ) -> impl Iterator<Item = (&str, PayloadHash)> {
         let first = self.batched.partition_point(|answer| answer.event < index);
         let batch = self.batched.iter().skip(first);
@@ -329,7 +330,7 @@ pub struct Request {
     /// `User-Agent`.
     pub user_agent: Option<Arc<str>>,
     /// The JSON-RPC messages of its body, in order.
-    pub messages: Vec<Message>,
+    pub messages: ThinVec<Message>,
     /// Hash of the whole body; zero without one.
     pub body: PayloadHash,
     /// Body bytes seen.
@@ -386,17 +387,13 @@ pub struct Response {
     /// The value of the header named by `--incarnation-header`.
     pub incarnation: Option<Arc<str>>,
     /// All that names the process behind a balancer, in the order of trust.
-    pub named: Vec<BackendName>,
+    pub named: ThinVec<BackendName>,
     /// The process that answered, by the one kind of name that serves its service best.
     pub backend: Option<Arc<str>>,
     /// The JSON-RPC messages of a JSON body, in order.
-    pub messages: Vec<Message>,
-    /// `protocolVersion` of an `initialize` result, in JSON or in an event.
-    pub protocol_version: Option<Box<str>>,
-    /// `serverInfo.name` of an `initialize` result, in JSON or in an event.
-    pub server_name: Option<Box<str>>,
-    /// `serverInfo.version` beside it.
-    pub server_version: Option<Box<str>>,
+    pub messages: ThinVec<Message>,
+    /// The result of `initialize`, in JSON or in an event.
+    pub greeting: Option<Box<Greeting>>,
     /// What the text of a body speaks of, when it refuses (any status but 2xx).
     pub subject: Subject,
     /// Body bytes seen, after transfer decoding and before content decoding.
@@ -405,6 +402,17 @@ pub struct Response {
     pub complete: bool,
     /// Whether a content coding (gzip, br, …) could not be decoded from some place on.
     pub undecodable: bool,
+}
+
+/// What the result of `initialize` says of the server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Greeting {
+    /// `protocolVersion`.
+    pub protocol_version: Box<str>,
+    /// `serverInfo.name`.
+    pub server_name: Option<Box<str>>,
+    /// `serverInfo.version`.
+    pub server_version: Option<Box<str>>,
 }
 
 /// A name that a response gives the process behind a balancer.

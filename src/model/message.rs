@@ -1,7 +1,11 @@
 //! JSON-RPC messages as facts: kinds, ids and hashes, no payload.
 
-/// A 128-bit hash of a payload; equal payloads have equal hashes.
+use smol_str::SmolStr;
+
+/// A 128-bit hash of a payload; equal payloads have equal hashes. (Packed: its alignment would cost every fact that
+/// has one another eight bytes.)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(Rust, packed(8))]
 pub struct PayloadHash(pub u128);
 
 /// What a JSON-RPC object is (JSON-RPC 2.0, sections 4 and 5).
@@ -66,21 +70,30 @@ pub enum Subject {
 pub struct Message {
     /// What it is.
     pub kind: MessageKind,
+    /// What `error.message` and `error.data` speak of.
+    pub subject: Subject,
     /// The id as JSON text (`1`, `"a"`): numbers and strings are never merged. `None` also for
     /// `null`.
-    pub id: Option<Box<str>>,
+    pub id: Option<SmolStr>,
     /// The method.
-    pub method: Option<Box<str>>,
+    pub method: Option<SmolStr>,
     /// `params._meta.progressToken` of a request, `params.progressToken` of a progress
     /// notification, as JSON text.
-    pub progress_token: Option<Box<str>>,
-    /// `params.requestId` of `notifications/cancelled`, as JSON text.
-    pub cancels: Option<Box<str>>,
+    pub progress_token: Option<SmolStr>,
     /// Hash of the whole message text.
     pub hash: PayloadHash,
     /// Hash of method and `params` without `_meta`: equal for the same call sent again, however its
     /// JSON is written; of a response that of its `result`. Zero for pings and errors.
     pub call: PayloadHash,
+    /// What few messages say; most runs are full of the others.
+    pub particulars: Option<Box<Particulars>>,
+}
+
+/// What only greetings, errors and cancellations say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Particulars {
+    /// `params.requestId` of `notifications/cancelled`, as JSON text.
+    pub cancels: Option<Box<str>>,
     /// The protocol version it states: `params.protocolVersion` or `result.protocolVersion` of
     /// `initialize`, or `params._meta["io.modelcontextprotocol/protocolVersion"]`.
     pub protocol_version: Option<Box<str>>,
@@ -90,6 +103,36 @@ pub struct Message {
     pub party_version: Option<Box<str>>,
     /// `error.code`.
     pub error_code: Option<i64>,
-    /// What `error.message` and `error.data` speak of.
-    pub subject: Subject,
+}
+
+impl Message {
+    /// See [`Particulars::cancels`].
+    #[must_use]
+    pub fn cancels(&self) -> Option<&str> {
+        self.particulars.as_ref()?.cancels.as_deref()
+    }
+
+    /// See [`Particulars::protocol_version`].
+    #[must_use]
+    pub fn protocol_version(&self) -> Option<&str> {
+        self.particulars.as_ref()?.protocol_version.as_deref()
+    }
+
+    /// See [`Particulars::party`].
+    #[must_use]
+    pub fn party(&self) -> Option<&str> {
+        self.particulars.as_ref()?.party.as_deref()
+    }
+
+    /// See [`Particulars::party_version`].
+    #[must_use]
+    pub fn party_version(&self) -> Option<&str> {
+        self.particulars.as_ref()?.party_version.as_deref()
+    }
+
+    /// See [`Particulars::error_code`].
+    #[must_use]
+    pub fn error_code(&self) -> Option<i64> {
+        self.particulars.as_ref()?.error_code
+    }
 }

@@ -147,8 +147,7 @@ pub(super) fn conclude(harvest: Harvest, options: &Options) -> Analysis {
             name_session(exchange);
         }
     }
-    exchanges
-        .par_sort_by(|a, b| (a.time(), a.place, a.end.time).cmp(&(b.time(), b.place, b.end.time)));
+    sort(&mut exchanges);
     number_connections(&mut exchanges);
 
     let mut grouping = mcp::session::group(&exchanges);
@@ -299,6 +298,29 @@ pub(super) fn made_name(exchange: &Exchange) -> Option<SessionId> {
         request.target
     );
     Some(SessionId::from(name))
+}
+
+/// Sorts by time and place, what has both in the order in which it came. Keys are sorted in place of exchanges, which
+/// are large: each of those moves once, and takes no other room.
+fn sort(exchanges: &mut [Exchange]) {
+    let mut keys: Vec<(Timestamp, Place, Timestamp, usize)> = exchanges
+        .par_iter()
+        .enumerate()
+        .map(|(index, exchange)| (exchange.time(), exchange.place, exchange.end.time, index))
+        .collect();
+    keys.par_sort_unstable();
+    let mut from: Vec<usize> = keys.into_iter().map(|(.., index)| index).collect();
+    for first in 0..from.len() {
+        let mut at = first;
+        while let Some(slot) = from.get_mut(at) {
+            let next = std::mem::replace(slot, at);
+            if next == first {
+                break;
+            }
+            exchanges.swap(at, next);
+            at = next;
+        }
+    }
 }
 
 /// Connections by the order of their first exchange.

@@ -7,32 +7,18 @@ use crate::{
     http,
     model::{
         analysis::{OpaqueProtocol, WhyUnread},
-        exchange::{
-            ConnectionId, End, EndCause, Exchange, Part, Request, Response, Scheme, Source,
-        },
+        exchange::{ConnectionId, End, EndCause, Exchange, Part, Scheme, Source},
         flow::{Blank, Endpoint, Side},
-        id::SessionId,
         place::{At, Place},
         prose::Prose,
         time::{Span, Timestamp},
     },
     tcp, tls,
 };
-use foldhash::fast::RandomState;
-use std::{
-    collections::{HashSet, VecDeque},
-    mem,
-    net::SocketAddr,
-    sync::Arc,
-};
+use std::{collections::VecDeque, mem, net::SocketAddr, sync::Arc};
 
 /// Data that stays unacknowledged this long, while packets still come, tells of a partition.
 const UNACKNOWLEDGED: Span = Span::from_secs(3);
-
-/// Bytes from which on a text is worth sharing.
-const LONG_TEXT: usize = 64;
-/// Long texts of one connection that are remembered: more than its header table holds.
-const LONG_TEXTS: usize = 64;
 
 /// Blanks of one connection that are kept apart.
 const BLANKS: usize = 64;
@@ -161,7 +147,6 @@ impl Tap {
                 after_fin: Vec::new(),
                 closes: Closes::default(),
                 goaway: false,
-                texts: Texts::default(),
             },
             opened: opening.first,
             syn: opening.syn,
@@ -169,8 +154,8 @@ impl Tap {
         }
     }
 
-    pub(super) fn into_outcome(self) -> Outcome {
-        self.recorder.outcome
+    pub(super) fn into_outcome(mut self: Box<Self>) -> Outcome {
+        mem::take(&mut self.recorder.outcome)
     }
 
     /// Bytes of a side, before it is known what lies on TCP.
@@ -539,65 +524,6 @@ struct Recorder {
     closes: Closes,
     /// The server said in HTTP/2 that it takes no new streams.
     goaway: bool,
-    texts: Texts,
-}
-
-/// Long texts of a connection's heads, each kept once: in HTTP/2 a byte may stand for kilobytes that were said
-/// before.
-#[derive(Default)]
-struct Texts(HashSet<Arc<str>, RandomState>);
-
-impl Texts {
-    fn share(&mut self, text: &mut Arc<str>) {
-        if text.len() < LONG_TEXT {
-            return;
-        }
-        if let Some(known) = self.0.get(text) {
-            *text = Arc::clone(known);
-            return;
-        }
-        if self.0.len() >= LONG_TEXTS {
-            self.0.clear();
-        }
-        self.0.insert(Arc::clone(text));
-    }
-
-    fn share_id(&mut self, id: &mut SessionId) {
-        if id.len() >= LONG_TEXT {
-            let mut text = Arc::from(&**id);
-            self.share(&mut text);
-            *id = text.into();
-        }
-    }
-
-    fn share_request(&mut self, request: &mut Request) {
-        let own = [&mut request.method, &mut request.target, &mut request.host];
-        let others = [
-            &mut request.last_event_id,
-            &mut request.protocol_version,
-            &mut request.user_agent,
-        ];
-        for text in own.into_iter().chain(others.into_iter().flatten()) {
-            self.share(text);
-        }
-        if let Some(id) = &mut request.session_id {
-            self.share_id(id);
-        }
-    }
-
-    fn share_response(&mut self, response: &mut Response) {
-        let own = [&mut response.content_type, &mut response.incarnation];
-        for text in own.into_iter().flatten() {
-            self.share(text);
-        }
-        for named in &mut response.named {
-            self.share(&mut named.name);
-        }
-        response.backend = response.named.first().map(|first| Arc::clone(&first.name));
-        if let Some(id) = &mut response.session_id {
-            self.share_id(id);
-        }
-    }
 }
 
 struct Slot {
@@ -755,7 +681,7 @@ impl Slot {
     fn withhold(&mut self) {
         let Some(draft) = &mut self.draft else { return };
         for event in self.unacknowledged.drain(..) {
-            if let Some(facts) = draft.exchange.events.get_mut(event.event as usize) {
+            if let Some(facts) = draft.events.get_mut(event.event as usize) {
                 facts.delivered = false;
             }
         }
@@ -805,14 +731,6 @@ impl Recorder {
             Side::A => self.a.clone(),
             Side::B => self.b.clone(),
         }
-    }
-
-    /// The place of an exchange among those that are open.
-    fn index(&self, exchange: http::ExchangeNo) -> usize {
-        let index = exchange.0.checked_sub(self.base);
-        index
-            .and_then(|index| usize::try_from(index).ok())
-            .unwrap_or(usize::MAX)
     }
 
     /// The slot of an exchange; those before it that are still missing are made.
@@ -911,7 +829,7 @@ impl Recorder {
         let facts = index
             .and_then(|index| self.open.get_mut(index))
             .and_then(|slot| slot.draft.as_mut())
-            .and_then(|draft| draft.exchange.events.get_mut(event.event as usize));
+            .and_then(|draft| draft.events.get_mut(event.event as usize));
         if let Some(facts) = facts {
             facts.delivered = false;
         }
@@ -945,7 +863,7 @@ impl Recorder {
             .fin
             .get(side.index())
             .is_some_and(|fin| fin.is_some_and(|fin| at.time >= fin.at.time));
-        for number in before..draft.exchange.events.len() {
+        for number in before..draft.events.len() {
             let event = EventAt {
                 exchange,
                 event: u32::try_from(number).unwrap_or(u32::MAX),
@@ -953,7 +871,7 @@ impl Recorder {
                 time: at.time,
             };
             if slot.cut.is_some_and(|cut| cut.withholds(at.offset)) {
-                if let Some(facts) = draft.exchange.events.get_mut(number) {
+                if let Some(facts) = draft.events.get_mut(number) {
                     facts.delivered = false;
                 }
                 continue;
@@ -962,7 +880,7 @@ impl Recorder {
                 if at.offset <= self.acknowledged && !finished {
                     continue;
                 }
-                if let Some(facts) = draft.exchange.events.get_mut(number) {
+                if let Some(facts) = draft.events.get_mut(number) {
                     facts.delivered = false;
                 }
                 continue;
@@ -1022,7 +940,8 @@ impl Recorder {
         }
         exchange.end = end;
         exchange.connection = Some(ConnectionId::default());
-        exchange.more_places = self.more_places(exchange.place, exchange.time(), exchange.end.time);
+        let more = self.more_places(exchange.place, exchange.time(), exchange.end.time);
+        exchange.more_places = more.into();
         self.outcome.anomalies.merge(anomalies);
         self.outcome.exchanges.push(exchange);
     }
@@ -1093,12 +1012,6 @@ impl http::Sink for Recorder {
             },
         };
         draft.request(&asked, (first, last), &settings);
-        if let Some(slot) = self.open.get_mut(self.index(exchange))
-            && let Some(draft) = &mut slot.draft
-            && let Some(request) = &mut draft.exchange.request
-        {
-            self.texts.share_request(request);
-        }
     }
 
     fn request_body(&mut self, exchange: http::ExchangeNo, bytes: &[u8], at: At) {
@@ -1137,21 +1050,15 @@ impl http::Sink for Recorder {
                 &settings,
             );
         }
-        if let Some(slot) = self.open.get_mut(self.index(exchange))
-            && let Some(draft) = &mut slot.draft
-            && let Some(response) = &mut draft.exchange.response
-        {
-            self.texts.share_response(response);
-        }
     }
 
     fn response_body(&mut self, exchange: http::ExchangeNo, bytes: &[u8], at: At) {
         let Some((draft, settings)) = self.draft(exchange, at) else {
             return;
         };
-        let before = draft.exchange.events.len();
+        let before = draft.events.len();
         draft.response_body(bytes, at, &settings);
-        if draft.exchange.events.len() > before {
+        if draft.events.len() > before {
             self.note_events(exchange.0, before, at);
         }
     }

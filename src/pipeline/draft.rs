@@ -1,7 +1,7 @@
 //! Heads, body bytes and events → one exchange's facts. The same for every road: packets and HAR
 //! entries are drafted alike.
 
-use super::naming;
+use super::{naming, texts::Texts};
 use crate::{
     anomaly::{Anomalies, Kind},
     limits::Limits,
@@ -9,8 +9,8 @@ use crate::{
     model::{
         event::{BatchedAnswer, Event, Text},
         exchange::{
-            BackendName, Exchange, Hole, HttpVersion, Media, Part, Request, Response, Scheme,
-            Source,
+            BackendName, Exchange, Greeting, Hole, HttpVersion, Media, Part, Request, Response,
+            Scheme, Source,
         },
         flow::Endpoint,
         id::SessionId,
@@ -20,9 +20,12 @@ use crate::{
     },
     sse,
 };
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    borrow::Cow,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 /// What drafting needs to know of the run.
@@ -41,15 +44,15 @@ pub(super) struct Head<'a> {
     pub(super) headers: &'a [(&'a str, &'a [u8])],
 }
 
-impl Head<'_> {
-    fn all<'s>(&'s self, name: &'s str) -> impl Iterator<Item = &'s [u8]> {
+impl<'a> Head<'a> {
+    fn all<'n>(&self, name: &'n str) -> impl Iterator<Item = &'a [u8]> + use<'a, 'n> {
         self.headers
             .iter()
             .filter(move |(other, _)| other.eq_ignore_ascii_case(name))
             .map(|(_, value)| *value)
     }
 
-    fn text(&self, name: &str, limits: &Limits) -> Option<String> {
+    fn text(&self, name: &str, limits: &Limits) -> Option<Cow<'a, str>> {
         self.all(name).next().map(|value| lossy(value, limits))
     }
 }
@@ -64,10 +67,24 @@ pub(super) struct Asked<'a> {
     pub(super) head: Head<'a>,
 }
 
-/// Bytes of bodies that the exchanges of one shard hold until they end ([`Limits::held_bodies`]). One shard's
-/// alone: what others hold at the same moment depends on threads.
+/// What the exchanges of one shard have in common. One shard's alone: what others hold at the same moment depends
+/// on threads.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Held(Arc<AtomicUsize>);
+pub(super) struct Held(Arc<Common>);
+
+#[derive(Debug, Default)]
+struct Common {
+    /// Bytes of bodies that they hold until they end ([`Limits::held_bodies`]).
+    bytes: AtomicUsize,
+    texts: Mutex<Texts>,
+}
+
+impl Held {
+    /// The texts of their heads. (What panicked beside it left them whole.)
+    fn texts(&self) -> MutexGuard<'_, Texts> {
+        self.0.texts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// What one exchange holds of them.
 #[derive(Debug, Default)]
@@ -82,9 +99,14 @@ impl Share {
         if bytes == self.own {
             return true;
         }
-        let others = self.all.0.load(Ordering::Relaxed).saturating_sub(self.own);
+        let others = self
+            .all
+            .0
+            .bytes
+            .load(Ordering::Relaxed)
+            .saturating_sub(self.own);
         let all = others.saturating_add(bytes);
-        self.all.0.store(all, Ordering::Relaxed);
+        self.all.0.bytes.store(all, Ordering::Relaxed);
         self.own = bytes;
         all <= most
     }
@@ -99,6 +121,8 @@ impl Drop for Share {
 /// An exchange being drafted.
 pub(super) struct Draft {
     pub(super) exchange: Exchange,
+    /// Its events; packed when it ends.
+    pub(super) events: Vec<Event>,
     request_body: Vec<u8>,
     keep_request_body: bool,
     response: Body,
@@ -125,6 +149,7 @@ impl Draft {
                 source,
                 ..Exchange::default()
             },
+            events: Vec::new(),
             request_body: Vec::new(),
             keep_request_body: false,
             response: Body::Pass,
@@ -170,10 +195,10 @@ impl Draft {
         let limits = &settings.limits;
         let (absolute, authority) = absolute(target);
         let host = authority
-            .map(str::to_owned)
+            .map(Cow::Borrowed)
             .or_else(|| head.text("host", limits))
-            .unwrap_or_default()
-            .to_ascii_lowercase();
+            .unwrap_or_default();
+        let host = in_lower_case(host);
         let content_type = head.text("content-type", limits).unwrap_or_default();
         let cursor = head.text("last-event-id", limits);
         if cursor.as_deref().is_some_and(|id| !id.is_empty()) && method != "GET" {
@@ -184,17 +209,21 @@ impl Draft {
         }
         let session_id = self.session(head, first.place, settings);
         self.exchange.version = version;
+        let mut texts = self.share.all.texts();
+        let mut named = |name| head.text(name, limits).map(|text| texts.of(&text));
+        let protocol_version = named("mcp-protocol-version");
+        let user_agent = named("user-agent");
         self.exchange.request = Some(Request {
             time: first.time,
             end_time: last.time,
-            method: cut(method, limits).into(),
-            target: cut(target, limits).into(),
-            host: host.into(),
+            method: texts.of(cut(method, limits)),
+            target: texts.of(cut(target, limits)),
+            host: texts.of(&host),
             scheme: absolute.unwrap_or(scheme),
             session_id,
-            last_event_id: cursor.map(Into::into),
-            protocol_version: head.text("mcp-protocol-version", limits).map(Into::into),
-            user_agent: head.text("user-agent", limits).map(Into::into),
+            last_event_id: cursor.map(|cursor| texts.of(&cursor)),
+            protocol_version,
+            user_agent,
             trace: naming::trace(head.headers),
             forwarded: naming::is_forwarded(head.headers),
             on_behalf: naming::on_behalf(head.headers),
@@ -234,7 +263,7 @@ impl Draft {
             request.end_time = at.time.max(request.end_time);
             request.body = message::hash(&body);
             if complete {
-                request.messages = message::read_body(&body, &settings.limits);
+                request.messages = message::read_body(&body, &settings.limits).into();
             }
         }
     }
@@ -251,7 +280,7 @@ impl Draft {
         let limits = &settings.limits;
         let content_type = head
             .text("content-type", limits)
-            .or_else(|| (!mime.is_empty()).then(|| cut(mime, limits).to_owned()));
+            .or_else(|| (!mime.is_empty()).then(|| Cow::Borrowed(cut(mime, limits))));
         let media = media(content_type.as_deref().unwrap_or_default());
         let success = (200..300).contains(&status);
         self.response = match media {
@@ -264,26 +293,30 @@ impl Draft {
             _ if success => Body::Pass,
             _ => Body::Keep(Vec::new(), limits.error_body),
         };
-        let named = naming::names(
+        let mut named = naming::names(
             head.headers,
             &settings.backend_headers,
             std::mem::take(&mut self.cookies),
             limits,
         );
+        let session_id = self.session(head, first.place, settings);
+        let mut texts = self.share.all.texts();
+        for named in &mut named {
+            named.name = texts.of(&named.name);
+        }
+        let incarnation = settings.incarnation_header.as_deref();
         self.exchange.response = Some(Response {
             time: first.time,
             place: first.place,
             status,
-            content_type: content_type.map(Into::into),
+            content_type: content_type.map(|text| texts.of(&text)),
             media,
-            session_id: self.session(head, first.place, settings),
-            incarnation: settings
-                .incarnation_header
-                .as_deref()
+            session_id,
+            incarnation: incarnation
                 .and_then(|name| head.text(name, limits))
-                .map(Into::into),
+                .map(|text| texts.of(&text)),
             backend: named.first().map(|first| Arc::clone(&first.name)),
-            named,
+            named: named.into(),
             ..Response::default()
         });
     }
@@ -301,11 +334,11 @@ impl Draft {
                 }
             }
             Body::Events(parser) => {
-                let exchange = &mut self.exchange;
+                let (exchange, events) = (&mut self.exchange, &mut self.events);
                 let anomalies = &mut self.anomalies;
                 let mut full = false;
                 parser.push(bytes, at, &mut |event| {
-                    full |= !add_event(exchange, &event, anomalies, settings);
+                    full |= !add_event(exchange, events, &event, anomalies, settings);
                 });
                 if full {
                     self.give_up("events", at);
@@ -332,7 +365,8 @@ impl Draft {
             .holes
             .last()
             .is_some_and(|hole| hole.after_events as usize >= settings.limits.events);
-        if !add_event(&mut self.exchange, event, &mut self.anomalies, settings) && !torn {
+        let (exchange, events) = (&mut self.exchange, &mut self.events);
+        if !add_event(exchange, events, event, &mut self.anomalies, settings) && !torn {
             self.give_up("events", event.at);
         }
     }
@@ -348,7 +382,7 @@ impl Draft {
             part,
             bytes,
             time: at.time,
-            after_events: u32::try_from(self.exchange.events.len()).unwrap_or(u32::MAX),
+            after_events: u32::try_from(self.events.len()).unwrap_or(u32::MAX),
         });
     }
 
@@ -369,12 +403,16 @@ impl Draft {
         match body {
             Body::Pass => {}
             Body::Keep(text, _) => {
-                response.messages = message::read_body(&text, &settings.limits);
+                response.messages = message::read_body(&text, &settings.limits).into();
                 for said in &response.messages {
-                    if said.protocol_version.is_some() && said.kind == MessageKind::Response {
-                        response.protocol_version.clone_from(&said.protocol_version);
-                        response.server_name.clone_from(&said.party);
-                        response.server_version.clone_from(&said.party_version);
+                    if let Some(version) = said.protocol_version()
+                        && said.kind == MessageKind::Response
+                    {
+                        response.greeting = Some(Box::new(Greeting {
+                            protocol_version: version.into(),
+                            server_name: said.party().map(Into::into),
+                            server_version: said.party_version().map(Into::into),
+                        }));
                     }
                 }
                 if !(200..300).contains(&response.status) {
@@ -400,19 +438,19 @@ impl Draft {
     /// The finished exchange, and what was odd about it.
     pub(super) fn finish(mut self) -> (Exchange, Anomalies) {
         self.exchange.text.shrink_to_fit();
-        self.exchange.events.shrink_to_fit();
+        self.exchange.events = self.events.into();
         self.exchange.batched.shrink_to_fit();
         (self.exchange, self.anomalies)
     }
 
     /// The session header: repeated or joined (`A, A`) equal values are one.
     fn session(&mut self, head: &Head<'_>, place: Place, settings: &Settings) -> Option<SessionId> {
-        let mut first: Option<String> = None;
+        let mut first: Option<SessionId> = None;
         for value in head.all(&settings.session_header) {
             for part in lossy(value, &settings.limits).split(',').map(str::trim) {
                 match &first {
-                    None => first = Some(part.to_owned()),
-                    Some(known) if known != part => {
+                    None => first = Some(self.share.all.texts().id(part)),
+                    Some(known) if **known != *part => {
                         self.anomalies
                             .note(Kind::SessionHeaderRepeated, place, || "");
                     }
@@ -420,18 +458,19 @@ impl Draft {
                 }
             }
         }
-        first.map(Into::into)
+        first
     }
 }
 
 /// Adds an event; `false` when there are as many as there may be.
 fn add_event(
     exchange: &mut Exchange,
+    events: &mut Vec<Event>,
     event: &sse::Event<'_>,
     anomalies: &mut Anomalies,
     settings: &Settings,
 ) -> bool {
-    if exchange.events.len() >= settings.limits.events {
+    if events.len() >= settings.limits.events {
         return false;
     }
     let data = event.data.unwrap_or_default();
@@ -439,25 +478,27 @@ fn add_event(
     if event.oversize {
         anomalies.note(Kind::BodyLimit, event.at.place, || "event");
     }
-    if event.event_type == Some("endpoint") && exchange.events.is_empty() {
+    if event.event_type == Some("endpoint") && events.is_empty() {
         exchange.endpoint = event.data.map(|data| cut(data, &settings.limits).into());
     }
     if said.kind == MessageKind::Response
         && let Some(response) = &mut exchange.response
         && let Some(version) = &said.protocol_version
     {
-        response.protocol_version = Some(version.as_ref().into());
-        response.server_name = said.party.as_deref().map(Into::into);
-        response.server_version = said.party_version.as_deref().map(Into::into);
+        response.greeting = Some(Box::new(Greeting {
+            protocol_version: version.as_ref().into(),
+            server_name: said.party.as_deref().map(Into::into),
+            server_version: said.party_version.as_deref().map(Into::into),
+        }));
     }
     let kind = match said.kind {
         MessageKind::None if settings.all_sse && !data.is_empty() => MessageKind::Notification,
         kind => kind,
     };
-    let previous = exchange.events.last().copied();
+    let previous = events.last().copied();
     let limits = &settings.limits;
     let text = &mut exchange.text;
-    let index = u32::try_from(exchange.events.len()).unwrap_or(u32::MAX);
+    let index = u32::try_from(events.len()).unwrap_or(u32::MAX);
     for &(id, hash) in &said.batch {
         exchange.batched.push(BatchedAnswer {
             event: index,
@@ -504,7 +545,7 @@ fn add_event(
         after_hole: event.after_hole,
         has_data: event.data.is_some(),
     };
-    exchange.events.push(event);
+    events.push(event);
     true
 }
 
@@ -530,9 +571,20 @@ fn cut<'a>(text: &'a str, limits: &Limits) -> &'a str {
         .unwrap_or(text)
 }
 
-fn lossy(value: &[u8], limits: &Limits) -> String {
+fn lossy<'v>(value: &'v [u8], limits: &Limits) -> Cow<'v, str> {
     let value = value.get(..limits.text).unwrap_or(value);
-    String::from_utf8_lossy(value).trim().to_owned()
+    match String::from_utf8_lossy(value) {
+        Cow::Borrowed(text) => Cow::Borrowed(text.trim()),
+        Cow::Owned(text) => Cow::Owned(text.trim().to_owned()),
+    }
+}
+
+fn in_lower_case(text: Cow<'_, str>) -> Cow<'_, str> {
+    if text.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        Cow::Owned(text.to_ascii_lowercase())
+    } else {
+        text
+    }
 }
 
 /// The scheme and authority of an absolute target.
@@ -551,17 +603,20 @@ fn absolute(target: &str) -> (Option<Scheme>, Option<&str>) {
 
 /// By media type only: parameters and case do not matter.
 pub(super) fn media(content_type: &str) -> Media {
-    let essence = content_type
-        .split(';')
-        .next()
-        .unwrap_or_default()
-        .trim()
-        .to_ascii_lowercase();
-    match essence.as_str() {
-        "" => Media::None,
-        "text/event-stream" => Media::EventStream,
-        "application/json" => Media::Json,
-        other if other.ends_with("+json") => Media::Json,
-        _ => Media::Other,
+    let essence = content_type.split(';').next().unwrap_or_default().trim();
+    let is = |name: &str| essence.eq_ignore_ascii_case(name);
+    let ends = |end: &str| {
+        let at = essence.len().checked_sub(end.len());
+        let tail = at.and_then(|at| essence.as_bytes().get(at..));
+        tail.is_some_and(|tail| tail.eq_ignore_ascii_case(end.as_bytes()))
+    };
+    if essence.is_empty() {
+        Media::None
+    } else if is("text/event-stream") {
+        Media::EventStream
+    } else if is("application/json") || ends("+json") {
+        Media::Json
+    } else {
+        Media::Other
     }
 }

@@ -347,9 +347,7 @@ fn move_exchange(exchange: &mut Exchange, places: &BTreeMap<InputId, InputId>) {
         whole(&mut response.place);
     }
     whole(&mut exchange.end.place);
-    for event in &mut exchange.events {
-        to(&mut event.input);
-    }
+    exchange.events.edit(|event| to(&mut event.input));
 }
 
 fn merge(harvest: &mut Harvest, facts: Facts, places: &BTreeMap<InputId, InputId>) {

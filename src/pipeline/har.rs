@@ -8,6 +8,7 @@ use crate::{
     mcp,
     model::{
         analysis::Input,
+        event::Event,
         exchange::{End, EndCause, Exchange, Hole, HttpVersion, Media, Part, Scheme, Source},
         flow::Endpoint,
         har::{BodyState, HarEntry, HarEvent, HarFacts},
@@ -22,10 +23,10 @@ use crate::{
 use foldhash::{HashSet, HashSetExt};
 use std::{
     collections::{BTreeMap, BTreeSet},
-    hash::Hash,
     net::SocketAddr,
     sync::Arc,
 };
+use thin_vec::ThinVec;
 
 /// A HAR as it is read: its exchanges, and what it can tell.
 pub(super) struct Har {
@@ -38,9 +39,7 @@ pub(super) struct Har {
     pub(super) anomalies: Anomalies,
     /// Values of headers that hold credentials. One that is a session id as well is neither.
     credentials: HashSet<String>,
-    /// Names that many entries repeat, kept once.
-    names: HashSet<Arc<str>>,
-    sessions: HashSet<SessionId>,
+    held: Held,
 }
 
 impl Har {
@@ -53,8 +52,7 @@ impl Har {
             facts: HarFacts::default(),
             anomalies: Anomalies::default(),
             credentials: HashSet::new(),
-            names: HashSet::new(),
-            sessions: HashSet::new(),
+            held: Held::default(),
         }
     }
 
@@ -72,7 +70,7 @@ impl Har {
             return;
         }
         let masked = Masked::of(entry, settings);
-        let (mut exchange, odd) = exchange(entry, place, settings);
+        let (mut exchange, odd) = exchange(entry, place, &self.held, settings);
         self.anomalies.merge(odd);
         for (name, value) in headers(entry) {
             let short = value.len() <= settings.limits.text;
@@ -105,13 +103,10 @@ impl Har {
         exchange.holes.shrink_to_fit();
         if let Some(request) = &mut exchange.request {
             request.messages.shrink_to_fit();
-            share(&mut self.names, &mut request.user_agent);
-            share(&mut self.sessions, &mut request.session_id);
         }
         if let Some(response) = &mut exchange.response {
             response.messages.shrink_to_fit();
             response.named.shrink_to_fit();
-            share(&mut self.sessions, &mut response.session_id);
         }
     }
 
@@ -134,19 +129,15 @@ impl Har {
     /// Takes the id from events where a sanitizer wrote it over: it is no id, and that it had none
     /// is not known either.
     fn mask_events(&mut self, exchange: &mut Exchange) {
-        let mut masked = 0;
-        let mut events = std::mem::take(&mut exchange.events);
-        for event in &mut events {
-            if event
-                .id
-                .is_some_and(|id| is_masked_event_id(exchange.text(id)))
-            {
-                event.id = None;
-                masked += 1;
-            }
-        }
-        exchange.events = events;
+        let is_masked = |event: &Event| {
+            let id = event.id.map(|id| exchange.text(id));
+            id.is_some_and(is_masked_event_id)
+        };
+        let masked = exchange.events.iter().filter(is_masked).count() as u64;
         if masked > 0 {
+            let mut events = exchange.events.clone();
+            events.edit(|event| event.id = event.id.filter(|_| !is_masked(event)));
+            exchange.events = events;
             self.facts.masked_events += masked;
             let many = || prose!("ids of {} events", masked);
             self.anomalies.note(Kind::MaskedId, exchange.place, many);
@@ -202,8 +193,7 @@ impl Har {
             self.leave_open(end);
         }
         self.credentials = HashSet::new();
-        self.names = HashSet::new();
-        self.sessions = HashSet::new();
+        self.held = Held::default();
     }
 
     /// Adds `span` to all times.
@@ -309,16 +299,6 @@ impl Har {
     }
 }
 
-/// Takes an equal value that is known in place of `value`.
-fn share<T: Clone + Eq + Hash>(known: &mut HashSet<T>, value: &mut Option<T>) {
-    let Some(new) = value else { return };
-    if let Some(same) = known.get(new) {
-        *new = same.clone();
-    } else if known.len() < SHARED {
-        known.insert(new.clone());
-    }
-}
-
 /// Which ids of an entry a sanitizer wrote over.
 struct Masked {
     session: bool,
@@ -410,7 +390,7 @@ pub(super) fn leave_out_copies(hars: &mut [Har]) {
             let Some(place) = at(loser).map(|exchange| exchange.place) else {
                 continue;
             };
-            let more = at(loser).map_or_else(Vec::new, |loser| loser.more_places.clone());
+            let more = at(loser).map_or_else(ThinVec::new, |loser| loser.more_places.clone());
             if let Some(read) = hars.get_mut(loser.0) {
                 read.anomalies.note(
                     Kind::DuplicateEntry,
@@ -515,7 +495,12 @@ fn told(exchange: &Exchange) -> impl Ord {
 }
 
 /// Drafts an entry.
-fn exchange(entry: &HarEntry, place: Place, settings: &Settings) -> (Exchange, Anomalies) {
+fn exchange(
+    entry: &HarEntry,
+    place: Place,
+    held: &Held,
+    settings: &Settings,
+) -> (Exchange, Anomalies) {
     let started = At {
         time: entry.started,
         place,
@@ -537,8 +522,7 @@ fn exchange(entry: &HarEntry, place: Place, settings: &Settings) -> (Exchange, A
             bodies: recorded,
             event_times: false,
         },
-        // One entry at a time is read.
-        &Held::default(),
+        held,
     );
     let url = Url::of(&entry.url);
     draft.ends(None, url.endpoint(entry.server_ip.as_deref()));
@@ -609,7 +593,7 @@ fn respond(draft: &mut Draft, entry: &HarEntry, waited: At, recorded: bool, sett
             for event in events_of(events, waited) {
                 let redacted = event.data.is_none();
                 draft.event(&event.as_sse(), settings);
-                if redacted && let Some(facts) = draft.exchange.events.last_mut() {
+                if redacted && let Some(facts) = draft.events.last_mut() {
                     facts.message = MessageKind::Redacted;
                     facts.has_data = true;
                 }
@@ -619,7 +603,7 @@ fn respond(draft: &mut Draft, entry: &HarEntry, waited: At, recorded: bool, sett
     }
     let timed = told.is_some_and(|events| {
         let any = events.iter().any(|event| event.time.is_some());
-        any && (body.is_empty() || lend_times(&mut draft.exchange, events))
+        any && (body.is_empty() || lend_times(&mut draft.events, events))
     });
     if let Source::Har { event_times, .. } = &mut draft.exchange.source {
         *event_times = timed;
@@ -676,17 +660,13 @@ fn events_of(events: &[HarEvent], waited: At) -> impl Iterator<Item = Told<'_>> 
 
 /// A body that was recorded whole tells its events best; their times are told beside it, for those
 /// that a browser dispatches. Says whether they fit.
-fn lend_times(exchange: &mut Exchange, events: &[HarEvent]) -> bool {
-    let dispatched = exchange
-        .events
-        .iter()
-        .filter(|event| event.has_data)
-        .count();
+fn lend_times(facts: &mut [Event], events: &[HarEvent]) -> bool {
+    let dispatched = facts.iter().filter(|event| event.has_data).count();
     if dispatched != events.len() {
         return false;
     }
     let mut times = events.iter().map(|event| event.time);
-    for event in exchange.events.iter_mut().filter(|event| event.has_data) {
+    for event in facts.iter_mut().filter(|event| event.has_data) {
         if let Some(Some(time)) = times.next() {
             event.time = time;
         }
@@ -758,9 +738,6 @@ const CREDENTIAL: [&str; 4] = [
 
 /// Values of such headers that are remembered of one file.
 const CREDENTIALS: usize = 4096;
-
-/// Names of a kind that are kept once.
-const SHARED: usize = 4096;
 
 /// Times one id was issued that are compared.
 const ISSUED: usize = 16;

@@ -24,9 +24,7 @@ use crate::{
     tcp, tls,
 };
 use rayon::prelude::*;
-use std::{
-    cmp::Reverse, collections::BTreeMap, hash::BuildHasher, mem, net::SocketAddr, sync::Arc,
-};
+use std::{cmp::Reverse, collections::BTreeMap, mem, net::SocketAddr, sync::Arc};
 
 /// Shards: more than threads, so that uneven ones even out; a fixed number, so that threads change
 /// nothing.
@@ -35,8 +33,11 @@ const SHARDS: usize = 16;
 /// Packets of several queues of a network card, or of several interfaces, are out of order by less.
 const STEP: Span = Span::from_millis(100);
 
-/// Packets dealt before the shards get to work.
-const DEAL: usize = 1 << 14;
+/// Packets dealt before the shards get to work: what they have to look at is still in the processor's cache.
+const DEAL: usize = 1 << 12;
+
+/// Bytes of them.
+const DEAL_BYTES: usize = 2 << 20;
 
 /// What packets gave.
 #[derive(Default)]
@@ -78,8 +79,10 @@ pub(super) fn read(
     secrets: &Arc<tls::Secrets>,
 ) -> Packets {
     let mut packets = Packets::default();
-    let mut shards: Vec<Shard> = (0..SHARDS).map(|_| Shard::new(settings)).collect();
-    let mut dealer = Dealer::new(settings.limits, timeline.inputs(), secrets);
+    let pairing = tcp::Pairing::default();
+    let shard = |_| Shard::new(settings, &pairing);
+    let mut shards: Vec<Shard> = (0..SHARDS).map(shard).collect();
+    let mut dealer = Dealer::new(settings.limits, timeline.inputs(), secrets, &pairing);
     let mut opaque = Unread::new(settings.limits);
     let mut hand = dealer.deal(&mut timeline, &mut packets);
     while !hand.is_empty() {
@@ -92,14 +95,14 @@ pub(super) fn read(
             },
             || dealer.deal(&mut timeline, &mut packets),
         );
+        dealer.takes_back(hand);
         hand = next;
     }
     let mut wanting = Vec::new();
-    for finished in shards
-        .into_par_iter()
-        .map(Shard::finish)
-        .collect::<Vec<_>>()
-    {
+    let finished: Vec<Finished> = shards.into_par_iter().map(Shard::finish).collect();
+    let exchanges = finished.iter().map(|one| one.exchanges.len()).sum();
+    packets.exchanges.reserve_exact(exchanges);
+    for finished in finished {
         packets.exchanges.extend(finished.exchanges);
         packets.anomalies.merge(finished.anomalies);
         packets.servers.merge(finished.servers);
@@ -278,6 +281,7 @@ struct Assembled {
 #[derive(Clone, Copy)]
 struct Card {
     segment: Segment,
+    direction: tcp::Direction,
     piece: u32,
     at: u32,
     start: u32,
@@ -298,14 +302,21 @@ struct Dealer {
     latest: BTreeMap<InputId, Timestamp>,
     /// Where there are several inputs.
     clocks: Option<tcp::HandshakeClocks>,
-    hasher: foldhash::fast::FixedState,
+    pairing: tcp::Pairing,
+    /// Those of a hand that was played: they have room already.
+    cards: Vec<Vec<Card>>,
     secrets: Arc<tls::Secrets>,
     /// How many of them were found in which input.
     found: BTreeMap<InputId, u64>,
 }
 
 impl Dealer {
-    fn new(limits: Limits, inputs: usize, secrets: &Arc<tls::Secrets>) -> Self {
+    fn new(
+        limits: Limits,
+        inputs: usize,
+        secrets: &Arc<tls::Secrets>,
+        pairing: &tcp::Pairing,
+    ) -> Self {
         Self {
             limits,
             secrets: Arc::clone(secrets),
@@ -315,21 +326,31 @@ impl Dealer {
             fragments: ip::Fragments::new(limits),
             quic: Quic::default(),
             latest: BTreeMap::new(),
-            hasher: foldhash::fast::FixedState::default(),
+            pairing: pairing.clone(),
+            cards: Vec::new(),
         }
     }
 
+    /// A hand has been played.
+    fn takes_back(&mut self, hand: Hand) {
+        self.cards = hand.cards;
+        self.cards.iter_mut().for_each(Vec::clear);
+    }
+
     fn deal(&mut self, timeline: &mut Timeline<'_>, packets: &mut Packets) -> Hand {
+        let mut cards = mem::take(&mut self.cards);
+        cards.resize_with(SHARDS, Vec::new);
         let mut hand = Hand {
-            cards: vec![Vec::new(); SHARDS],
+            cards,
             ..Hand::default()
         };
-        let mut dealt = 0;
-        while dealt < DEAL {
+        let (mut dealt, mut bytes) = (0, 0);
+        while dealt < DEAL && bytes < DEAL_BYTES {
             let Some(piece) = timeline.next(&mut packets.anomalies) else {
                 break;
             };
             dealt += piece.range.len();
+            bytes += piece.batch.bytes(&piece.range);
             self.open(&piece, &mut hand, packets);
             hand.pieces.push(piece);
         }
@@ -354,7 +375,8 @@ impl Dealer {
 
     fn open(&mut self, piece: &Piece, hand: &mut Hand, packets: &mut Packets) {
         let number = u32::try_from(hand.pieces.len()).unwrap_or(ASSEMBLED);
-        let numbers = self.numbers.entry(piece.input).or_default();
+        let new = || tcp::StreamNumbers::sharing(&self.pairing);
+        let numbers = self.numbers.entry(piece.input).or_insert_with(new);
         let first = piece.batch.time(piece.range.start).unwrap_or_default();
         let latest = self.latest.entry(piece.input).or_insert(first);
         for index in piece.range.clone() {
@@ -402,7 +424,8 @@ impl Dealer {
                     continue;
                 }
             };
-            segment.place.tcp_stream = Some(numbers.number(&segment));
+            let direction = self.pairing.of(&segment);
+            segment.place.tcp_stream = Some(numbers.number_in(&segment, direction));
             if let Some(clocks) = &mut self.clocks {
                 clocks.note(&segment);
             }
@@ -422,10 +445,10 @@ impl Dealer {
             ) else {
                 continue;
             };
-            let shard = shard(&self.hasher, &segment);
-            if let Some(cards) = hand.cards.get_mut(shard) {
+            if let Some(cards) = hand.cards.get_mut(shard(&segment)) {
                 cards.push(Card {
                     segment,
+                    direction,
                     piece,
                     at,
                     start,
@@ -589,8 +612,8 @@ impl Opener<'_> {
 }
 
 /// The shard of a flow: the same for both directions.
-fn shard(hasher: &foldhash::fast::FixedState, segment: &Segment) -> usize {
-    usize::try_from(hasher.hash_one(tcp::Pair::of(segment))).unwrap_or(0) % SHARDS
+fn shard(segment: &Segment) -> usize {
+    usize::try_from(tcp::spread(segment)).unwrap_or(0) % SHARDS
 }
 
 fn note_skip(skip: Skip, frame: &Frame<'_>, anomalies: &mut Anomalies) {
@@ -648,7 +671,7 @@ pub(super) fn walk<E>(
 ) -> Result<Walked, E> {
     // What is odd has been said already.
     let mut unsaid = Packets::default();
-    let mut dealer = Dealer::new(*limits, 1, secrets);
+    let mut dealer = Dealer::new(*limits, 1, secrets, &tcp::Pairing::default());
     loop {
         let hand = dealer.deal(&mut timeline, &mut unsaid);
         if hand.is_empty() {
@@ -735,9 +758,9 @@ impl Finished {
 }
 
 impl Shard {
-    fn new(settings: &Arc<Settings>) -> Self {
+    fn new(settings: &Arc<Settings>, pairing: &tcp::Pairing) -> Self {
         Self {
-            table: tcp::Table::new(settings.limits),
+            table: tcp::Table::sharing(settings.limits, pairing),
             settings: Arc::clone(settings),
             held: Held::default(),
             keys: Keys::default(),
@@ -762,8 +785,9 @@ impl Shard {
                 let (server, time) = (card.segment.source, card.segment.time);
                 finished.servers.refused.note(server, time, limit);
             }
-            self.table.push(
+            self.table.push_in(
                 &card.segment,
+                card.direction,
                 payload,
                 &mut anomalies,
                 &mut |opening| Tap::new(opening, &settings, held, keys),
@@ -777,7 +801,7 @@ impl Shard {
         let mut finished = self.finished;
         let settings = self.settings;
         let mut anomalies = Anomalies::default();
-        let holes = self.table.finish(&mut anomalies, &mut |tap: Tap| {
+        let holes = self.table.finish(&mut anomalies, &mut |tap: Box<Tap>| {
             finished.take(tap.into_outcome(), &settings.limits);
         });
         finished.anomalies.merge(anomalies);

@@ -130,12 +130,14 @@ fn earliest(one: &mut Exchange, two: &Exchange) {
     {
         (own.time, own.place) = (other.time, other.place);
     }
-    for (own, other) in one.events.iter_mut().zip(&two.events) {
+    let mut others = two.events.iter();
+    one.events.edit(|own| {
+        let Some(other) = others.next() else { return };
         let is_earlier = (other.time, other.input) < (own.time, own.input);
         if own.hash == other.hash && is_earlier {
             (own.time, own.input, own.frame) = (other.time, other.input, other.frame);
         }
-    }
+    });
     let (own, other) = (one.end, two.end);
     if own.cause == other.cause && (other.time, other.place) < (own.time, own.place) {
         one.end = other;
@@ -195,13 +197,19 @@ mod tests {
     #[test]
     fn what_two_taps_show_is_one_exchange_by_what_came_first() {
         let mut late = seen(0, 100, 2);
-        late.events[1].time = Timestamp::from_nanos(0);
+        let mut number = 0;
+        late.events.edit(|event| {
+            number += 1;
+            if number == 2 {
+                event.time = Timestamp::from_nanos(0);
+            }
+        });
         let all = fold_all(vec![late, seen(1, 0, 2), seen(2, 50, 2)]);
         assert_eq!(all.len(), 1);
         let one = &all[0];
         assert_eq!(one.place.input, InputId(1));
-        assert_eq!(one.events[0].input, InputId(1));
-        assert_eq!(one.events[1].input, InputId(0));
+        let inputs: Vec<u32> = one.events.iter().map(|event| event.input.0).collect();
+        assert_eq!(inputs, [1, 0]);
         let more: Vec<u32> = one.more_places.iter().map(|place| place.input.0).collect();
         assert_eq!(more, [0, 2]);
     }

@@ -23,10 +23,10 @@ use crate::{
             ServerRow, SessionRow, Share, ShareBy, Timer,
         },
         event::{BatchedAnswer, Event, Text},
-        exchange::{BackendName, Exchange, Request, Response},
+        exchange::{BackendName, Exchange, Greeting, Request, Response},
         flow::Blank,
         har::HarFacts,
-        message::Message,
+        message::{Message, Particulars},
         prose::Secret,
     },
 };
@@ -441,9 +441,7 @@ fn exchange(row: &mut Exchange, redactor: &Redactor<'_>) {
         last: [None; 2],
         redactor,
     };
-    for row in events.iter_mut() {
-        event(row, &mut words);
-    }
+    events.edit(|row| event(row, &mut words));
     for BatchedAnswer {
         event: _,
         rpc_id,
@@ -601,9 +599,7 @@ fn response(row: &mut Response, redactor: &Redactor<'_>) {
         named,
         backend,
         messages,
-        protocol_version,
-        server_name,
-        server_version,
+        greeting,
         subject: _,
         body_bytes: _,
         complete: _,
@@ -615,14 +611,19 @@ fn response(row: &mut Response, redactor: &Redactor<'_>) {
     if let Some(text) = content_type {
         redactor.shared(Secret::Word, text);
     }
-    if let Some(text) = protocol_version {
-        redactor.boxed(Secret::Word, text);
-    }
     if let Some(text) = incarnation {
         redactor.shared(Secret::Text, text);
     }
-    for text in [server_name, server_version].into_iter().flatten() {
-        redactor.boxed(Secret::Text, text);
+    if let Some(greeting) = greeting {
+        let Greeting {
+            protocol_version,
+            server_name,
+            server_version,
+        } = &mut **greeting;
+        redactor.boxed(Secret::Word, protocol_version);
+        for text in [server_name, server_version].into_iter().flatten() {
+            redactor.boxed(Secret::Text, text);
+        }
     }
     for BackendName { teller: _, name } in named {
         redactor.shared(Secret::Text, name);
@@ -638,28 +639,40 @@ fn response(row: &mut Response, redactor: &Redactor<'_>) {
 fn message(row: &mut Message, redactor: &Redactor<'_>) {
     let Message {
         kind: _,
+        subject: _,
         id,
         method,
         progress_token,
-        cancels,
         hash,
         call,
+        particulars,
+    } = row;
+    for json in [id, progress_token].into_iter().flatten() {
+        redactor.short(Secret::RpcId, json);
+    }
+    if let Some(word) = method {
+        redactor.short(Secret::Word, word);
+    }
+    for hash in [hash, call] {
+        *hash = redactor.key.rehash(*hash);
+    }
+    let Some(particulars) = particulars else {
+        return;
+    };
+    let Particulars {
+        cancels,
         protocol_version,
         party,
         party_version,
         error_code: _,
-        subject: _,
-    } = row;
-    for json in [id, progress_token, cancels].into_iter().flatten() {
+    } = &mut **particulars;
+    if let Some(json) = cancels {
         redactor.boxed(Secret::RpcId, json);
     }
-    for word in [method, protocol_version].into_iter().flatten() {
+    if let Some(word) = protocol_version {
         redactor.boxed(Secret::Word, word);
     }
     for text in [party, party_version].into_iter().flatten() {
         redactor.boxed(Secret::Text, text);
-    }
-    for hash in [hash, call] {
-        *hash = redactor.key.rehash(*hash);
     }
 }

@@ -7,6 +7,7 @@ use crate::model::{
     prose::{Prose, Secret},
 };
 use foldhash::fast::RandomState;
+use smol_str::SmolStr;
 use std::{
     collections::{BTreeMap, HashSet},
     net::{IpAddr, SocketAddr},
@@ -76,6 +77,10 @@ impl<'a> Redactor<'a> {
     }
 
     pub(super) fn boxed(&self, what: Secret, text: &mut Box<str>) {
+        *text = self.name(what, text).into();
+    }
+
+    pub(super) fn short(&self, what: Secret, text: &mut SmolStr) {
         *text = self.name(what, text).into();
     }
 

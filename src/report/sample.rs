@@ -387,7 +387,8 @@ fn stream(at: Timestamp, tcp_stream: u32, cursor: Option<&str>, ids: &[&str]) ->
                 id: Some("9".into()),
                 method: Some("tools/call".into()),
                 ..Message::default()
-            }],
+            }]
+            .into(),
             body_bytes: 120,
             complete: true,
             ..Request::default()
@@ -408,6 +409,7 @@ fn stream(at: Timestamp, tcp_stream: u32, cursor: Option<&str>, ids: &[&str]) ->
         },
         ..Exchange::default()
     };
+    let mut events = Vec::new();
     for (id, number) in ids.iter().zip(1_u32..) {
         let mut text = |text: &str| {
             let start = u32::try_from(exchange.text.len()).unwrap();
@@ -433,8 +435,9 @@ fn stream(at: Timestamp, tcp_stream: u32, cursor: Option<&str>, ids: &[&str]) ->
             has_data: true,
             ..Event::default()
         };
-        exchange.events.push(event);
+        events.push(event);
     }
+    exchange.events = events.into();
     exchange
 }
 

@@ -164,7 +164,8 @@ impl Value<'_> {
                 write_millis(to, out);
             }
             Self::Hash(hash) => {
-                let _ = write!(out, "{:032x}", hash.0);
+                let hash = hash.0;
+                let _ = write!(out, "{hash:032x}");
             }
             Self::Word(text) | Self::Text(text) | Self::File(text) => out.push_str(text),
             Self::Words(words) => join(words.iter().copied(), out),

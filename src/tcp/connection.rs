@@ -226,10 +226,10 @@ impl<S: Sink> Connection<S> {
 
     /// Ends the connection: what still waits is handed over, what is missing is declared. Gives
     /// back the sink, when there is one.
-    pub(super) fn finish(mut self, around: &mut Around<'_>) -> Option<S> {
-        let mut sink = *self.sink?;
+    pub(super) fn finish(mut self, around: &mut Around<'_>) -> Option<Box<S>> {
+        let mut sink = self.sink?;
         let mut out = Out {
-            sink: &mut sink,
+            sink: &mut *sink,
             limits: around.limits,
             anomalies: around.anomalies,
             holes: around.holes,

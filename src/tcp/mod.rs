@@ -57,7 +57,7 @@ mod rules;
 
 pub use clocks::HandshakeClocks;
 pub use numbers::StreamNumbers;
-pub use pair::Pair;
+pub use pair::{Direction, Pairing, spread};
 pub use segment::{parse, refuses};
 pub use table::Table;
 

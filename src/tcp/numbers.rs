@@ -1,9 +1,7 @@
 //! Wireshark's `tcp.stream` numbers.
 
-use super::pair::Pair;
+use super::pair::{Direction, PairMap, Pairing};
 use crate::model::packet::{Segment, TcpFlags};
-use foldhash::fast::RandomState;
-use std::collections::HashMap;
 
 /// Wireshark's `tcp.stream` numbers of one file.
 ///
@@ -17,7 +15,8 @@ use std::collections::HashMap;
 /// Every TCP packet of the file must pass, in order. One entry a pair of ends is kept.
 #[derive(Debug, Default)]
 pub struct StreamNumbers {
-    streams: HashMap<Pair, Stream, RandomState>,
+    streams: PairMap<Stream>,
+    pairing: Pairing,
     next: u32,
 }
 
@@ -28,9 +27,25 @@ impl StreamNumbers {
         Self::default()
     }
 
+    /// The same, with keys by `pairing`.
+    #[must_use]
+    pub fn sharing(pairing: &Pairing) -> Self {
+        Self {
+            pairing: pairing.clone(),
+            ..Self::default()
+        }
+    }
+
     /// The number of the stream that `segment` belongs to.
     pub fn number(&mut self, segment: &Segment) -> u32 {
-        let (pair, direction) = Pair::and_direction(segment);
+        let direction = self.pairing.of(segment);
+        self.number_in(segment, direction)
+    }
+
+    /// The same where it is known which pair it is of: by the [`Pairing`] of this file's other segments.
+    pub fn number_in(&mut self, segment: &Segment, direction: Direction) -> u32 {
+        let pair = direction.pair(segment);
+        let turned = direction.is_turned();
         let next = self.next;
         let stream = self
             .streams
@@ -39,7 +54,7 @@ impl StreamNumbers {
         let syn = segment.flags.has(TcpFlags::SYN);
         let ack = segment.flags.has(TcpFlags::ACK);
         let [mut own, mut peer] = stream.bases;
-        if direction {
+        if turned {
             (own, peer) = (peer, own);
         }
         if syn && own.is_some_and(|base| base != segment.sequence) {
@@ -59,7 +74,7 @@ impl StreamNumbers {
         if ack {
             peer.get_or_insert(segment.acknowledgment.wrapping_sub(1));
         }
-        stream.bases = if direction { [peer, own] } else { [own, peer] };
+        stream.bases = if turned { [peer, own] } else { [own, peer] };
         if stream.number == next {
             self.next = next.saturating_add(1);
         }

@@ -97,10 +97,10 @@ impl Capture {
                 &packet.bytes,
                 &mut anomalies,
                 &mut |_| Told::default(),
-                &mut |told| done.push(told),
+                &mut |told| done.push(*told),
             );
         }
-        table.finish(&mut anomalies, &mut |told| done.push(told));
+        table.finish(&mut anomalies, &mut |told| done.push(*told));
         (done, anomalies)
     }
 
@@ -387,7 +387,7 @@ proptest! {
             };
             table.push(&segment, &packet.bytes, &mut anomalies,
                 &mut |_| { opened += 1; Counted::default() },
-                &mut |counted: Counted| { counted.check(); done += 1; });
+                &mut |counted: Box<Counted>| { counted.check(); done += 1; });
         }
         table.finish(&mut anomalies, &mut |counted| { counted.check(); done += 1; });
         prop_assert_eq!(opened, done);

@@ -1,52 +1,137 @@
 //! The key of a connection.
 
 use crate::model::packet::Segment;
+use foldhash::fast::RandomState;
 use std::{
-    hash::{Hash, Hasher},
+    hash::{BuildHasher, BuildHasherDefault, Hash, Hasher},
     net::SocketAddr,
 };
 
-/// An unordered pair of ends.
+/// An unordered pair of ends, with its hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pair(SocketAddr, SocketAddr);
+pub(super) struct Pair {
+    hash: u64,
+    ends: [SocketAddr; 2],
+}
 
-impl Pair {
-    /// The pair of a segment's ends.
-    #[must_use]
-    pub fn of(segment: &Segment) -> Self {
-        Self::and_direction(segment).0
-    }
+/// Which pair a segment is of, without the ends that the segment has itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Direction {
+    hash: u64,
+    /// The sender is the second of the pair.
+    turned: bool,
+}
 
-    /// The pair of a segment's ends, and whether the sender is the second of them.
+/// Makes the keys of connections: whoever shares it finds one connection under one hash, which is worked out once a
+/// packet.
+#[derive(Clone, Debug, Default)]
+pub struct Pairing(RandomState);
+
+/// A map by pairs, which bring their hash.
+pub(super) type PairMap<V> = std::collections::HashMap<Pair, V, BuildHasherDefault<Brought>>;
+
+impl Pairing {
+    /// Which pair a segment is of, and in which direction.
     #[inline]
-    pub(super) fn and_direction(segment: &Segment) -> (Self, bool) {
-        let (source, destination) = (segment.source, segment.destination);
-        let ordered = match (word(&source), word(&destination)) {
-            (Some(source), Some(destination)) => source <= destination,
-            _ => source <= destination,
+    #[must_use]
+    pub fn of(&self, segment: &Segment) -> Direction {
+        let (source, destination) = (&segment.source, &segment.destination);
+        let mut hasher = self.0.build_hasher();
+        let turned = match (word(source), word(destination)) {
+            (Some(source), Some(destination)) => {
+                let turned = source > destination;
+                let (first, second) = ordered(source, destination, turned);
+                hasher.write_u64(first);
+                hasher.write_u64(second);
+                turned
+            }
+            _ => {
+                let turned = source > destination;
+                let (first, second) = ordered(source, destination, turned);
+                first.hash(&mut hasher);
+                second.hash(&mut hasher);
+                turned
+            }
         };
-        if ordered {
-            (Self(source, destination), false)
-        } else {
-            (Self(destination, source), true)
+        Direction {
+            hash: hasher.finish(),
+            turned,
         }
     }
 }
 
-/// Every packet is looked up by its pair, several times: what is derived takes an address apart byte by byte.
+impl Direction {
+    /// The pair of a segment's ends.
+    #[inline]
+    pub(super) const fn pair(self, segment: &Segment) -> Pair {
+        let ends = if self.turned {
+            [segment.destination, segment.source]
+        } else {
+            [segment.source, segment.destination]
+        };
+        Pair {
+            hash: self.hash,
+            ends,
+        }
+    }
+
+    /// Whether the sender is the second of the pair.
+    pub(super) const fn is_turned(self) -> bool {
+        self.turned
+    }
+}
+
 impl Hash for Pair {
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
-        for end in [&self.0, &self.1] {
-            match end {
-                SocketAddr::V4(_) => state.write_u64(word(end).unwrap_or_default()),
-                SocketAddr::V6(end) => {
-                    state.write_u128(end.ip().to_bits());
-                    state.write_u16(end.port());
-                }
-            }
+        state.write_u64(self.hash);
+    }
+}
+
+/// A hasher for what brings its hash.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Brought(u64);
+
+impl Hasher for Brought {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(byte);
         }
     }
+
+    #[inline]
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+}
+
+/// A number by which connections are spread over shards: the same for both directions, and in every run.
+#[inline]
+#[must_use]
+pub fn spread(segment: &Segment) -> u64 {
+    let fold = |end: &SocketAddr| {
+        word(end).unwrap_or_else(|| match end {
+            SocketAddr::V4(_) => 0,
+            SocketAddr::V6(end) => {
+                let bits = end.ip().to_bits();
+                let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = bits.to_le_bytes();
+                u64::from_le_bytes([a, b, c, d, e, f, g, h])
+                    ^ u64::from_le_bytes([i, j, k, l, m, n, o, p]).rotate_left(16)
+                    ^ u64::from(end.port())
+            }
+        })
+    };
+    let sum = fold(&segment.source).wrapping_add(fold(&segment.destination));
+    // The golden ratio, as Knuth has it: the high bits depend on all.
+    sum.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32
+}
+
+const fn ordered<T: Copy>(one: T, two: T, turned: bool) -> (T, T) {
+    if turned { (two, one) } else { (one, two) }
 }
 
 /// Address and port of IPv4 as one number, in their order.
@@ -61,27 +146,40 @@ fn word(end: &SocketAddr) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use foldhash::fast::FixedState;
-    use std::hash::BuildHasher;
+
+    const ENDS: [[&str; 2]; 4] = [
+        ["10.0.0.1:80", "10.0.0.1:81"],
+        ["10.0.0.2:80", "10.0.0.1:81"],
+        ["[fe80::1]:80", "[fe80::2]:80"],
+        ["[fe80::1]:80", "10.0.0.1:80"],
+    ];
 
     #[test]
     fn both_directions_are_one_pair() {
-        for [a, b] in [
-            ["10.0.0.1:80", "10.0.0.1:81"],
-            ["10.0.0.2:80", "10.0.0.1:81"],
-            ["[fe80::1]:80", "[fe80::2]:80"],
-            ["[fe80::1]:80", "10.0.0.1:80"],
-        ] {
-            let (there, sender) = Pair::and_direction(&Segment::between(a, b));
-            let (back, receiver) = Pair::and_direction(&Segment::between(b, a));
-            assert_eq!(there, back);
-            assert_ne!(sender, receiver);
-            let hash = |pair| FixedState::default().hash_one(pair);
-            assert_eq!(hash(there), hash(back));
-            assert_ne!(
-                hash(there),
-                hash(Pair::of(&Segment::between(a, "10.0.0.9:9")))
-            );
+        let pairing = Pairing::default();
+        for [a, b] in ENDS {
+            let (there, back) = (Segment::between(a, b), Segment::between(b, a));
+            let other = Segment::between(a, "10.0.0.9:9");
+            let [one, two, third] = [&there, &back, &other].map(|segment| pairing.of(segment));
+            assert_eq!(one.pair(&there), two.pair(&back));
+            assert_ne!(one.is_turned(), two.is_turned());
+            assert_ne!(one.pair(&there), third.pair(&other));
+            assert_ne!(one.hash, third.hash);
         }
+    }
+
+    #[test]
+    fn both_directions_go_to_one_shard_in_every_run() {
+        for [a, b] in ENDS {
+            let there = spread(&Segment::between(a, b));
+            assert_eq!(there, spread(&Segment::between(b, a)));
+        }
+        let shards: std::collections::BTreeSet<u64> = (1..200)
+            .map(|port| {
+                let client = format!("10.0.0.1:{}", 40_000 + port);
+                spread(&Segment::between(&client, "10.0.0.2:80")) % 16
+            })
+            .collect();
+        assert_eq!(shards.len(), 16);
     }
 }

@@ -162,7 +162,7 @@ impl Wire {
     fn finish(&mut self) {
         let done = &mut self.done;
         if let Some(table) = self.table.take() {
-            self.holes = table.finish(&mut self.anomalies, &mut |log: Log| done.push(log.0));
+            self.holes = table.finish(&mut self.anomalies, &mut |log: Box<Log>| done.push(log.0));
         }
     }
 

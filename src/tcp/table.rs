@@ -3,7 +3,7 @@
 use super::{
     Holes, Opening, Sink,
     connection::{Around, Connection, Taken},
-    pair::Pair,
+    pair::{Direction, Pair, PairMap, Pairing},
 };
 use crate::{
     anomaly::{Anomalies, Kind},
@@ -15,8 +15,7 @@ use crate::{
         time::{Span, Timestamp},
     },
 };
-use foldhash::fast::RandomState;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// Puts the segments of all connections in order, one [`Sink`] a connection.
 ///
@@ -29,7 +28,8 @@ use std::collections::{BTreeMap, HashMap};
 #[derive(Debug)]
 pub struct Table<S> {
     limits: Limits,
-    index: HashMap<Pair, u32, RandomState>,
+    index: PairMap<u32>,
+    pairing: Pairing,
     slots: Vec<Slot<S>>,
     free: Vec<u32>,
     queues: [Queue; 3],
@@ -73,9 +73,16 @@ impl<S: Sink> Table<S> {
     /// An empty table.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
+        Self::sharing(limits, &Pairing::default())
+    }
+
+    /// An empty table with keys by `pairing`.
+    #[must_use]
+    pub fn sharing(limits: Limits, pairing: &Pairing) -> Self {
         Self {
             limits,
-            index: HashMap::default(),
+            pairing: pairing.clone(),
+            index: PairMap::default(),
             slots: Vec::new(),
             free: Vec::new(),
             queues: [Queue::EMPTY; 3],
@@ -95,10 +102,24 @@ impl<S: Sink> Table<S> {
         payload: &[u8],
         anomalies: &mut Anomalies,
         open: &mut impl FnMut(&Opening) -> S,
-        done: &mut impl FnMut(S),
+        done: &mut impl FnMut(Box<S>),
+    ) {
+        let direction = self.pairing.of(segment);
+        self.push_in(segment, direction, payload, anomalies, open, done);
+    }
+
+    /// The same where it is known which pair it is of: by the [`Pairing`] that the table shares.
+    pub fn push_in(
+        &mut self,
+        segment: &Segment,
+        direction: Direction,
+        payload: &[u8],
+        anomalies: &mut Anomalies,
+        open: &mut impl FnMut(&Opening) -> S,
+        done: &mut impl FnMut(Box<S>),
     ) {
         self.expire(segment.time, anomalies, done);
-        let pair = Pair::of(segment);
+        let pair = direction.pair(segment);
         let begins = segment.flags.has(TcpFlags::SYN) && !segment.flags.has(TcpFlags::RST);
         let opens = begins || !payload.is_empty() || segment.missing > 0;
         let mut found = self.index.get(&pair).copied();
@@ -143,7 +164,7 @@ impl<S: Sink> Table<S> {
     pub fn finish(
         mut self,
         anomalies: &mut Anomalies,
-        done: &mut impl FnMut(S),
+        done: &mut impl FnMut(Box<S>),
     ) -> BTreeMap<InputId, Holes> {
         let mut rest: Vec<Slot<S>> = std::mem::take(&mut self.slots);
         rest.retain(|slot| slot.connection.is_some());
@@ -182,7 +203,12 @@ impl<S: Sink> Table<S> {
 
     /// Lets go of what has been idle too long. Only the heads of the queues are looked at, and only
     /// the earlier of two packets' times counts: one mad clock must not end every connection.
-    fn expire(&mut self, time: Timestamp, anomalies: &mut Anomalies, done: &mut impl FnMut(S)) {
+    fn expire(
+        &mut self,
+        time: Timestamp,
+        anomalies: &mut Anomalies,
+        done: &mut impl FnMut(Box<S>),
+    ) {
         let now = time.min(self.previous);
         self.previous = time;
         for (stage, patience) in [
@@ -251,7 +277,7 @@ impl<S: Sink> Table<S> {
         pair: Pair,
         segment: &Segment,
         anomalies: &mut Anomalies,
-        done: &mut impl FnMut(S),
+        done: &mut impl FnMut(Box<S>),
     ) -> u32 {
         while self.index.len() >= self.limits.connections.max(1) {
             let Some(&slot) = [Stage::Bare, Stage::Over, Stage::Open]
@@ -302,7 +328,7 @@ impl<S: Sink> Table<S> {
         slot
     }
 
-    fn let_go(&mut self, slot: u32, anomalies: &mut Anomalies, done: &mut impl FnMut(S)) {
+    fn let_go(&mut self, slot: u32, anomalies: &mut Anomalies, done: &mut impl FnMut(Box<S>)) {
         self.unlink(slot);
         let Some(place) = index(slot).and_then(|at| self.slots.get_mut(at)) else {
             return;

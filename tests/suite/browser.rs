@@ -518,9 +518,7 @@ fn multiplied(one: &Analysis, times: u32) -> Analysis {
             if let Some(request) = &mut exchange.request {
                 request.time = later(request.time);
             }
-            for event in &mut exchange.events {
-                event.time = later(event.time);
-            }
+            exchange.events.edit(|event| event.time = later(event.time));
             many.exchanges.push(exchange);
             let mut place = *place;
             if let Some(place) = &mut place {

@@ -290,11 +290,11 @@ fn own(mut timeline: Timeline<'_>, limits: Limits) -> Reading {
                 payload,
                 &mut anomalies,
                 &mut Collect::new,
-                &mut |sink| collected.push(sink),
+                &mut |sink| collected.push(*sink),
             );
         }
     }
-    table.finish(&mut anomalies, &mut |sink| collected.push(sink));
+    table.finish(&mut anomalies, &mut |sink| collected.push(*sink));
     reading.count = numbers.len();
     // Wireshark's stream may be several connections, one after the other.
     collected.sort_by_key(|sink| sink.frame);

@@ -728,11 +728,11 @@ fn connections<T: tcp::Sink>(
                     opened += 1;
                     make(&secrets, opening, opened)
                 },
-                &mut |tap| done(tap),
+                &mut |tap| done(*tap),
             );
         }
     }
-    table.finish(&mut Anomalies::default(), &mut |tap| done(tap));
+    table.finish(&mut Anomalies::default(), &mut |tap| done(*tap));
     frames
 }
 

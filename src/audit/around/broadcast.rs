@@ -139,9 +139,9 @@ impl View<'_, '_> {
             return None;
         }
         match (one.channel, other.channel) {
-            (Channel::Post(_), Channel::Post(_)) => {
-                self.have_one_id(one, event, other, again).then_some(false)
-            }
+            (Channel::Post(_), Channel::Post(_)) => self
+                .have_one_id(one, &event, other, &again)
+                .then_some(false),
             (Channel::Post(_), _) | (_, Channel::Post(_)) => {
                 let call = if one.is_get() { other } else { one };
                 let own = usize::from(!call.is_get());
@@ -174,7 +174,7 @@ impl View<'_, '_> {
         let (line, event) = find(self.lines, first.second)?;
         let what = event.method.map_or("", |method| line.exchange.text(method));
         let doubtful = pairs.iter().all(|pair| pair.doubtful);
-        let (what, site) = (what.to_owned(), line.site_of(event));
+        let (what, site) = (what.to_owned(), line.site_of(&event));
         // Copies of one message follow each other: the second of one pair is the first of the next.
         let (mut messages, mut most, mut streams) = (0_u32, 0_u32, 0_u32);
         pairs.sort_by_key(|pair| pair.first);

@@ -27,7 +27,7 @@ pub(super) fn misplaced(
     let mut found: BTreeMap<MisplacedKind, Misplaced> = BTreeMap::new();
     for line in lines.iter().filter(|line| !line.alien) {
         for (index, event) in (0..).zip(&line.exchange.events) {
-            let told = response(line, event, asked).or_else(|| tokens.told(line, index, event));
+            let told = response(line, &event, asked).or_else(|| tokens.told(line, index, &event));
             let Some((kind, what)) = told else {
                 continue;
             };
@@ -36,7 +36,7 @@ pub(super) fn misplaced(
                 .and_modify(|known| {
                     known.count += 1;
                     if event.time < known.site.time {
-                        known.site = line.site_of(event);
+                        known.site = line.site_of(&event);
                         what.clone_into(&mut known.what);
                     }
                     known.resumes.extend(line.resume_number());
@@ -46,7 +46,7 @@ pub(super) fn misplaced(
                     what: what.to_owned(),
                     count: 1,
                     resumes: line.resume_number().into_iter().collect(),
-                    site: line.site_of(event),
+                    site: line.site_of(&event),
                 });
         }
     }
@@ -211,7 +211,7 @@ fn answers<'a>(
         for (index, event) in (0..).zip(&exchange.events) {
             for (id, _) in exchange.answers_in(index, event) {
                 let answer = Answer {
-                    time: line.came_by(event),
+                    time: line.came_by(&event),
                     exchange: line.number,
                     event: index,
                 };

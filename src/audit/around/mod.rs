@@ -314,7 +314,7 @@ fn said(lines: &[Line<'_>]) -> Vec<Said> {
 }
 
 /// The line and event of a message.
-fn find<'l, 'a>(lines: &'l [Line<'a>], said: Said) -> Option<(&'l Line<'a>, &'a Event)> {
+fn find<'l, 'a>(lines: &'l [Line<'a>], said: Said) -> Option<(&'l Line<'a>, Event)> {
     let line = lines.get(said.line as usize)?;
     Some((line, line.exchange.events.get(said.event as usize)?))
 }

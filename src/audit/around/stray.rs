@@ -56,7 +56,7 @@ pub(super) fn strays(
     let mut history: Option<History<'_>> = None;
     let mut strays = Vec::new();
     for line in lines.iter().filter(|line| !line.alien) {
-        if !line.exchange.events.iter().any(Event::is_message) {
+        if !line.exchange.events.iter().any(|event| event.is_message()) {
             continue;
         }
         match line.exchange.method() {
@@ -92,11 +92,11 @@ fn on_a_call(scene: &Scene<'_, '_>, line: &Line<'_>, asked: &Asked<'_>) -> Optio
     });
     let first = foreign.next()?;
     Some(Stray {
-        id: line.id_of(first).unwrap_or_default().to_owned(),
+        id: line.id_of(&first).unwrap_or_default().to_owned(),
         count: 1 + u32::try_from(foreign.count()).unwrap_or(u32::MAX - 1),
         evidence: StrayEvidence::Request,
         confidence: Confidence::High,
-        site: line.site_of(first),
+        site: line.site_of(&first),
     })
 }
 
@@ -258,7 +258,7 @@ impl<'l> History<'l> {
             found().map(|(line, event)| Sighting {
                 time: event.time,
                 channel: line.channel,
-                id: line.id_of(event),
+                id: line.id_of(&event),
             })
         };
         let Some((line, event)) = found().next().filter(|_| alike.len() > 1) else {
@@ -291,10 +291,10 @@ impl<'l> History<'l> {
 fn named<'l, 'a>(
     scene: &'l Scene<'_, '_>,
     lines: &'l [Line<'a>],
-) -> impl Iterator<Item = (&'l Line<'a>, &'l Event, &'l str)> {
+) -> impl Iterator<Item = (&'l Line<'a>, Event, &'l str)> {
     lines.iter().flat_map(move |line| {
-        let events = line.exchange.events.iter().filter(|e| is_comparable(e));
-        events.filter_map(move |event| Some((line, event, own_id(scene, line, event)?)))
+        let events = line.exchange.events.iter().filter(is_comparable);
+        events.filter_map(move |event| Some((line, event, own_id(scene, line, &event)?)))
     })
 }
 
@@ -302,7 +302,7 @@ impl Stems {
     fn of(scene: &Scene<'_, '_>, lines: &[Line<'_>]) -> Self {
         let mut stems = Self::default();
         for (line, event, id) in named(scene, lines) {
-            stems.note(line, event, id);
+            stems.note(line, &event, id);
         }
         stems
     }
@@ -336,7 +336,7 @@ impl Keys {
     fn of(scene: &Scene<'_, '_>, lines: &[Line<'_>]) -> Self {
         let mut keys = Self::default();
         for (line, event, id) in named(scene, lines) {
-            keys.note(scene, line, event, id);
+            keys.note(scene, line, &event, id);
         }
         keys
     }
@@ -423,18 +423,12 @@ struct Search<'s, 'a, 'l> {
 
 impl Search<'_, '_, '_> {
     fn stray(&self) -> Option<Stray> {
-        let mut found: Vec<(&Event, StrayEvidence)> = Vec::new();
-        let mut faint: Vec<(&Event, bool)> = Vec::new();
-        for event in self
-            .line
-            .exchange
-            .events
-            .iter()
-            .filter(|e| is_comparable(e))
-        {
-            match self.told(event) {
+        let mut found: Vec<(Event, StrayEvidence)> = Vec::new();
+        let mut faint: Vec<(Event, bool)> = Vec::new();
+        for event in self.line.exchange.events.iter().filter(is_comparable) {
+            match self.told(&event) {
                 Some(evidence) => found.push((event, evidence)),
-                None => faint.extend(self.faint(event).map(|alone| (event, alone))),
+                None => faint.extend(self.faint(&event).map(|alone| (event, alone))),
             }
         }
         let mut confidence = Confidence::High;
@@ -450,11 +444,11 @@ impl Search<'_, '_, '_> {
                     .map(|(event, _)| (event, StrayEvidence::Payload)),
             );
         }
-        let &(first, evidence) = found.first()?;
+        let (first, evidence) = found.first()?;
         Some(Stray {
             id: self.line.id_of(first).unwrap_or_default().to_owned(),
             count: u32::try_from(found.len()).unwrap_or(u32::MAX),
-            evidence,
+            evidence: *evidence,
             confidence,
             site: self.line.site_of(first),
         })

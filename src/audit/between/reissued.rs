@@ -138,7 +138,7 @@ pub(super) fn unseen(
             && exchange
                 .response
                 .as_ref()
-                .is_some_and(|response| response.protocol_version.is_some());
+                .is_some_and(|response| response.greeting.is_some());
         let mut begins = || {
             let connection = exchange.connection?;
             let asked = *unanswered.0.get(&connection)?;

@@ -53,7 +53,7 @@ impl<'a> View<'_, 'a> {
                 .exchange
                 .events
                 .iter()
-                .filter_map(|event| self.id_of(event));
+                .filter_map(|event| self.id_of(&event));
             brought.extend(
                 ids.map(|id| ledger.standing(id))
                     .filter(|other| other.key == cursor.key)
@@ -113,11 +113,11 @@ impl<'a> View<'_, 'a> {
     pub(super) fn seen_after(&self) -> Vec<Prose> {
         self.messages_after()
             .into_iter()
-            .map(|(_, event, exchange)| label(exchange, event))
+            .map(|(_, event, exchange)| label(exchange, &event))
             .collect()
     }
 
-    pub(super) fn messages_after(&self) -> Vec<(EventRef, &'a Event, &'a Exchange)> {
+    pub(super) fn messages_after(&self) -> Vec<(EventRef, Event, &'a Exchange)> {
         let mut after = Vec::new();
         let (Some(origin), Some(stream)) = (self.origin, self.resumption.stream) else {
             return after;

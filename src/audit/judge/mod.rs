@@ -317,7 +317,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    fn event(&self, place: EventRef) -> Option<(&'a Exchange, &'a Event)> {
+    fn event(&self, place: EventRef) -> Option<(&'a Exchange, Event)> {
         let exchange = self.session.exchange(place.segment, self.exchanges)?;
         Some((exchange, exchange.events.get(place.event as usize)?))
     }
@@ -325,7 +325,7 @@ impl<'a> Bench<'a> {
 
 /// Whether all that is seen of an event stream is an error that answers no request.
 fn is_error_alone(exchange: &Exchange) -> bool {
-    let mut messages = exchange.events.iter().filter(|event| event.is_message());
+    let mut messages = exchange.events.iter().filter(Event::is_message);
     let error = messages.next().is_some_and(|event| {
         event.message == MessageKind::Error && event.rpc_id.is_none() && event.id.is_none()
     });
@@ -333,16 +333,16 @@ fn is_error_alone(exchange: &Exchange) -> bool {
 }
 
 /// The messages of an answer.
-struct Reply<'a> {
+struct Reply {
     /// Messages with their index among the events.
-    messages: Vec<(u32, &'a Event)>,
+    messages: Vec<(u32, Event)>,
     /// A hole lies before the first of them (or anywhere, without one).
     hole_before: bool,
 }
 
-impl<'a> Reply<'a> {
-    fn read(exchange: &'a Exchange) -> Self {
-        let messages: Vec<(u32, &Event)> = exchange
+impl Reply {
+    fn read(exchange: &Exchange) -> Self {
+        let messages: Vec<(u32, Event)> = exchange
             .events
             .iter()
             .enumerate()
@@ -383,7 +383,7 @@ struct View<'b, 'a> {
     resumption: &'b Resumption,
     origin: Option<EventRef>,
     log: Log,
-    answer: Reply<'a>,
+    answer: Reply,
     doubled: OnceCell<BTreeSet<&'a str>>,
 }
 

@@ -10,8 +10,8 @@ use crate::model::{case::Sequence, event::Event, message::PayloadHash, session::
 use std::collections::{BTreeMap, BTreeSet};
 
 impl<'a> View<'_, 'a> {
-    pub(super) fn first(&self) -> Option<&'a Event> {
-        self.answer.messages.first().map(|(_, event)| *event)
+    pub(super) fn first(&self) -> Option<&Event> {
+        self.answer.messages.first().map(|(_, event)| event)
     }
 
     pub(super) fn id_of(&self, event: &Event) -> Option<&'a str> {

@@ -14,11 +14,12 @@ use super::{
     },
     number_of,
     road::{
-        CLOCKS, FORWARDED_WITHIN, HELD, Road, answered, around, ends, nests, nests_strictly,
+        CLOCKS, FORWARDED_WITHIN, HELD, Road, Times, answered, around, ends, nests, nests_strictly,
         road_from,
     },
 };
 use crate::model::{
+    event::Event,
     exchange::{Exchange, Source},
     message::{Message, MessageKind, PayloadHash},
     session::{Grouping, Role},
@@ -27,7 +28,7 @@ use crate::model::{
 use foldhash::fast::RandomState;
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque},
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
 };
 
 /// A session that is the inner side of another one: indices into [`Grouping::sessions`].
@@ -44,11 +45,13 @@ pub(super) struct Alias {
 pub(super) fn find(
     grouping: &Grouping,
     exchanges: &[Exchange],
+    keys: &[Option<Likeness<'_>>],
     matched: &mut Matched,
 ) -> Vec<(Alias, Vec<u32>)> {
     let room = Room {
         grouping,
         exchanges,
+        keys,
         matched,
     };
     let candidates = room.candidates();
@@ -106,9 +109,54 @@ struct Asked<'a> {
     said: HashSet<(u32, PayloadHash), RandomState>,
 }
 
+/// Which things were asked in ways that can be two sides: of two servers, or in the same bytes by two hosts. Between
+/// others no road leads ([`super::road::road`]), and most captures show one server.
+struct Sides {
+    /// By digest under any session, the server first asked, and whether there is more.
+    asked: HashMap<u64, (SocketAddr, bool), RandomState>,
+}
+
+impl Sides {
+    fn of(room: &Room<'_>) -> Self {
+        let mut asked = HashMap::default();
+        // The client of the bytes that begin with a sequence number, by what they ask, and whether they are the answer.
+        let mut clients: HashMap<(u64, usize, u32), IpAddr, RandomState> = HashMap::default();
+        for (index, exchange) in room.exchanges.iter().enumerate() {
+            let key = room.key(number_of(index));
+            let (Some(key), Some((client, server))) = (key, ends(exchange)) else {
+                continue;
+            };
+            let (first, more) = asked.entry(key.digest()).or_insert((server, false));
+            *more |= *first != server;
+            for (part, sequence) in exchange.sequences.iter().enumerate() {
+                if let Some(sequence) = *sequence {
+                    let bytes = (key.digest(), part, sequence);
+                    let known = clients.entry(bytes).or_insert(client.ip());
+                    *more |= *known != client.ip();
+                }
+            }
+        }
+        Self { asked }
+    }
+
+    fn may_show(&self, key: &Likeness<'_>) -> bool {
+        let asked = self.asked.get(&key.digest());
+        asked.is_some_and(|(_, more)| *more)
+    }
+}
+
+/// An exchange that may be a side of another one that says the same.
+struct Candidate<'a> {
+    number: u32,
+    exchange: &'a Exchange,
+    session: u32,
+    times: Times,
+}
+
 struct Room<'a> {
     grouping: &'a Grouping,
     exchanges: &'a [Exchange],
+    keys: &'a [Option<Likeness<'a>>],
     matched: &'a Matched,
 }
 
@@ -132,9 +180,10 @@ impl<'a> Room<'a> {
     }
 
     /// What an exchange of packets asks, under any session.
-    fn key(&self, exchange: &'a Exchange) -> Option<Likeness<'a>> {
-        let key = Likeness::of(exchange).filter(|_| exchange.source == Source::Packets)?;
-        Some(key.of_any_session())
+    fn key(&self, number: u32) -> Option<Likeness<'a>> {
+        let key = self.keys.get(number as usize).copied().flatten()?;
+        let exchange = self.at(number)?;
+        (exchange.source == Source::Packets).then(|| key.of_any_session())
     }
 
     /// Whether a gateway behind it would show as its inner side: no other proxy lies between.
@@ -145,39 +194,47 @@ impl<'a> Room<'a> {
     /// Sessions of which several requests nest in those of another one, by inner session: the outer
     /// ones that fit best.
     fn candidates(&self) -> BTreeMap<u32, Vec<u32>> {
+        let sides = Sides::of(self);
         let mut votes: BTreeMap<(u32, u32), u32> = BTreeMap::new();
-        let mut recent: HashMap<Likeness<'_>, VecDeque<u32>, RandomState> = HashMap::default();
+        let mut recent: HashMap<Likeness<'_>, VecDeque<Candidate<'_>>, RandomState> =
+            HashMap::default();
         for (index, exchange) in self.exchanges.iter().enumerate() {
             let number = number_of(index);
             let asks = calls(exchange) || exchange.cursor().is_some();
-            let key = self.key(exchange).filter(|_| asks);
+            let key = self.key(number).filter(|key| asks && sides.may_show(key));
             let (Some(key), Some(own)) = (key, self.session(number)) else {
                 continue;
             };
             let recent = recent.entry(key).or_default();
+            let times = Times::of(exchange);
             while recent.len() >= CANDIDATES
-                || recent.front().is_some_and(|&old| {
-                    let old = self.at(old);
-                    old.is_none_or(|old| exchange.time().since(old.time()) > HELD)
-                })
+                || recent
+                    .front()
+                    .is_some_and(|old| times.asked().since(old.times.asked()) > HELD)
             {
                 recent.pop_front();
             }
-            for &other in recent.iter() {
-                let (Some(theirs), Some(before)) = (self.session(other), self.at(other)) else {
-                    continue;
-                };
-                if theirs == own || self.id(theirs) == self.id(own) {
+            for other in recent.iter() {
+                // Times are at hand, and tell most of them apart.
+                let within = (other.times.nest(&times), times.nest(&other.times));
+                let theirs = other.session;
+                if within == (false, false) || theirs == own || self.id(theirs) == self.id(own) {
                     continue;
                 }
-                if self.fits((other, before), (number, exchange)) {
+                let (one, two) = ((other.number, other.exchange), (number, exchange));
+                if within.0 && self.fits(one, two) {
                     *votes.entry((own, theirs)).or_default() += 1;
                 }
-                if self.fits((number, exchange), (other, before)) {
+                if within.1 && self.fits(two, one) {
                     *votes.entry((theirs, own)).or_default() += 1;
                 }
             }
-            recent.push_back(number);
+            recent.push_back(Candidate {
+                number,
+                exchange,
+                session: own,
+                times,
+            });
         }
         let mut by_inner: BTreeMap<u32, Vec<(u32, u32)>> = BTreeMap::new();
         for ((inner, outer), count) in votes {
@@ -219,7 +276,7 @@ impl<'a> Room<'a> {
                 asked.said.extend(said);
             }
             if self.is_innermost(number)
-                && let (Some(session), Some(key)) = (self.session(number), self.key(exchange))
+                && let (Some(session), Some(key)) = (self.session(number), self.key(number))
             {
                 asked.by_any.entry(key).or_default().push(number);
                 if outers.contains(&session) {
@@ -233,8 +290,8 @@ impl<'a> Room<'a> {
 
     fn torn(&self) -> Torn {
         let mut torn = Torn::new();
-        for exchange in self.exchanges {
-            let whole = Likeness::of(exchange).is_some() && exchange.holes.is_empty();
+        for (exchange, key) in self.exchanges.iter().zip(self.keys) {
+            let whole = key.is_some() && exchange.holes.is_empty();
             if let Some((_, server)) = ends(exchange).filter(|_| !whole) {
                 let times = torn.entry(server).or_default();
                 times.insert(exchange.time());
@@ -258,7 +315,7 @@ impl<'a> Room<'a> {
         let own = inner.exchanges.iter().copied();
         for number in own.filter(|&number| self.matched.is_root(number)) {
             let exchange = self.at(number)?;
-            let found = self.key(exchange).and_then(|key| {
+            let found = self.key(number).and_then(|key| {
                 let list = asked.by_session.get(&(alias.outer, key))?;
                 let other = self.outer_in(list, &used, (number, exchange))?;
                 Some((key, other))
@@ -327,7 +384,7 @@ impl<'a> Room<'a> {
     fn is_anyones(&self, number: u32, session: u32, asked: &Asked<'_>) -> bool {
         let Some((exchange, list)) = self
             .at(number)
-            .and_then(|exchange| Some((exchange, asked.by_any.get(&self.key(exchange)?)?)))
+            .and_then(|exchange| Some((exchange, asked.by_any.get(&self.key(number)?)?)))
         else {
             return false;
         };
@@ -456,7 +513,7 @@ impl Evidence {
 
 /// The messages that the events of an exchange brought.
 fn said(exchange: &Exchange) -> impl Iterator<Item = PayloadHash> + '_ {
-    let messages = exchange.events.iter().filter(|event| event.is_message());
+    let messages = exchange.events.iter().filter(Event::is_message);
     messages.map(|event| event.hash)
 }
 

@@ -169,8 +169,11 @@ fn issuers(members: &[u32], exchanges: &[Exchange]) -> BTreeMap<u32, Arc<str>> {
         let Some(response) = &exchange.response else {
             continue;
         };
-        if let Some(name) = &response.server_name {
-            let version = response.server_version.as_deref().unwrap_or_default();
+        let greeting = response.greeting.as_deref();
+        if let Some((greeting, name)) =
+            greeting.and_then(|said| Some((said, said.server_name.as_ref()?)))
+        {
+            let version = greeting.server_version.as_deref().unwrap_or_default();
             let name = format!("{name} {version}");
             issuers.insert(number, Arc::from(name.trim_end()));
         }

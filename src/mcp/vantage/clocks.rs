@@ -346,9 +346,9 @@ fn put_on(clocks: &Clocks, exchange: &mut Exchange) {
     if let Some(time) = &mut exchange.end.last_acknowledged {
         put(time, end);
     }
-    for event in &mut exchange.events {
-        put(&mut event.time, event.input);
-    }
+    exchange
+        .events
+        .edit(|event| put(&mut event.time, event.input));
     for hole in &mut exchange.holes {
         put(&mut hole.time, input);
     }

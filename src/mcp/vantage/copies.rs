@@ -23,20 +23,31 @@ use std::{
 };
 
 /// Adds what `matched` cannot know from two whole requests in packets.
-pub(super) fn find(grouping: &Grouping, exchanges: &[Exchange], matched: &mut Matched) {
-    again(exchanges, matched);
-    hars(grouping, exchanges, matched);
-    translated(exchanges, matched);
-    torn(grouping, exchanges, matched);
-    attempts(grouping, exchanges, matched);
+pub(super) fn find(
+    grouping: &Grouping,
+    exchanges: &[Exchange],
+    keys: &[Option<Likeness<'_>>],
+    matched: &mut Matched,
+) {
+    again(exchanges, keys, matched);
+    hars(grouping, exchanges, keys, matched);
+    translated(exchanges, keys, matched);
+    torn(grouping, exchanges, keys, matched);
+    attempts(grouping, exchanges, keys, matched);
 }
 
 // --- the same packets by another clock ------------------------------------------------------------
 
 /// Takes the same bytes between the same ends for one exchange where two inputs show them: packets that
 /// another capture point saw by a clock so far off that the connection seemed to be another one.
-fn again(exchanges: &[Exchange], matched: &mut Matched) {
+fn again(exchanges: &[Exchange], keys: &[Option<Likeness<'_>>], matched: &mut Matched) {
     type Bytes = ((SocketAddr, SocketAddr), [Option<u32>; 2]);
+    let mut inputs = exchanges.iter().map(|exchange| exchange.place.input);
+    let first = inputs.next();
+    if inputs.all(|input| Some(input) == first) {
+        return;
+    }
+    let key = |number: u32| keys.get(number as usize).copied().flatten();
     let fullness = |exchange: &Exchange| {
         let known = (exchange.request.is_some(), exchange.response.is_some());
         (known, Reverse(exchange.holes.len()), exchange.events.len())
@@ -55,7 +66,7 @@ fn again(exchanges: &[Exchange], matched: &mut Matched) {
             continue;
         };
         let one = other.place.input != exchange.place.input
-            && Likeness::of(other) == Likeness::of(exchange)
+            && key(*slot) == key(number)
             && are_alike(other, exchange);
         if !one {
             *slot = number;
@@ -73,7 +84,12 @@ fn again(exchanges: &[Exchange], matched: &mut Matched) {
 type Alike<'a> = HashMap<Likeness<'a>, BTreeSet<(Timestamp, u32)>, RandomState>;
 
 /// Matches the entries of each HAR with packets, and with HARs that tell more.
-fn hars(grouping: &Grouping, exchanges: &[Exchange], matched: &mut Matched) {
+fn hars(
+    grouping: &Grouping,
+    exchanges: &[Exchange],
+    keys: &[Option<Likeness<'_>>],
+    matched: &mut Matched,
+) {
     let mut entries: BTreeMap<InputId, (u64, Vec<u32>)> = BTreeMap::new();
     for (index, exchange) in exchanges.iter().enumerate() {
         if let Source::Har {
@@ -97,8 +113,8 @@ fn hars(grouping: &Grouping, exchanges: &[Exchange], matched: &mut Matched) {
             grouping.role_of.get(number as usize),
             Some(Role::Session(_))
         );
-        let exchange = exchanges.get(number as usize).filter(|_| of_session)?;
-        Likeness::of(exchange).filter(|key| key.session.is_some())
+        let key = keys.get(number as usize).copied().flatten();
+        key.filter(|key| of_session && key.session.is_some())
     };
     let mut known: Alike<'_> = HashMap::default();
     for (index, exchange) in exchanges.iter().enumerate() {
@@ -172,14 +188,17 @@ pub(super) fn are_alike(one: &Exchange, two: &Exchange) -> bool {
 
 /// Takes an answer whose request is not known as a whole for the copy of the same bytes under other
 /// addresses.
-fn translated(exchanges: &[Exchange], matched: &mut Matched) {
+fn translated(exchanges: &[Exchange], keys: &[Option<Likeness<'_>>], matched: &mut Matched) {
     let mut known: HashMap<u32, u32, RandomState> = HashMap::default();
-    for (index, exchange) in exchanges.iter().enumerate() {
+    for (index, (exchange, key)) in exchanges.iter().zip(keys).enumerate() {
         let number = number_of(index);
+        if key.is_some() {
+            continue;
+        }
         let [_, Some(answer)] = exchange.sequences else {
             continue;
         };
-        if Likeness::of(exchange).is_some() || !matched.is_root(number) {
+        if !matched.is_root(number) {
             continue;
         }
         let before = known
@@ -202,14 +221,20 @@ fn translated(exchanges: &[Exchange], matched: &mut Matched) {
 
 /// Takes an answer whose request is not known as a whole for the other side of an exchange that is,
 /// where both answers say the same at one time.
-fn torn(grouping: &Grouping, exchanges: &[Exchange], matched: &mut Matched) {
+fn torn(
+    grouping: &Grouping,
+    exchanges: &[Exchange],
+    keys: &[Option<Likeness<'_>>],
+    matched: &mut Matched,
+) {
+    let is_torn = |number: u32| is_torn(number, exchanges, keys);
     let session = |number: u32| match grouping.role_of.get(number as usize) {
         Some(&Role::Session(session)) => Some(session),
         _ => None,
     };
     let torn: Vec<u32> = (0..number_of(exchanges.len()))
+        .filter(|&number| is_torn(number))
         .filter(|&number| session(number).is_some() && matched.is_root(number))
-        .filter(|&number| exchanges.get(number as usize).is_some_and(is_torn))
         .collect();
     let of_sessions: BTreeSet<u32> = torn.iter().filter_map(|&number| session(number)).collect();
     if of_sessions.is_empty() {
@@ -222,7 +247,7 @@ fn torn(grouping: &Grouping, exchanges: &[Exchange], matched: &mut Matched) {
         let Some(session) = session(number).filter(|session| of_sessions.contains(session)) else {
             continue;
         };
-        if exchange.source == Source::Packets && !is_torn(exchange) {
+        if exchange.source == Source::Packets && !is_torn(number) {
             for said in said(exchange) {
                 let list = whole.entry((session, said)).or_default();
                 if list.last() != Some(&number) {
@@ -258,10 +283,11 @@ fn torn(grouping: &Grouping, exchanges: &[Exchange], matched: &mut Matched) {
 }
 
 /// Whether it is an answer whose request is not known as a whole.
-fn is_torn(exchange: &Exchange) -> bool {
-    exchange.source == Source::Packets
-        && exchange.response.is_some()
-        && Likeness::of(exchange).is_none()
+fn is_torn(number: u32, exchanges: &[Exchange], keys: &[Option<Likeness<'_>>]) -> bool {
+    let unknown = keys.get(number as usize).is_some_and(Option::is_none);
+    let exchange = exchanges.get(number as usize).filter(|_| unknown);
+    exchange
+        .is_some_and(|exchange| exchange.source == Source::Packets && exchange.response.is_some())
 }
 
 /// The numbers of a sorted list that are next to `number`.
@@ -290,7 +316,12 @@ fn said(exchange: &Exchange) -> impl Iterator<Item = PayloadHash> + '_ {
 
 /// What a proxy asked in vain before it asked another server, or asked of two at one time, is no request of
 /// its client's, also where the client's own is not in the capture. Which hosts are proxies, other pairs tell.
-fn attempts(grouping: &Grouping, exchanges: &[Exchange], matched: &mut Matched) {
+fn attempts(
+    grouping: &Grouping,
+    exchanges: &[Exchange],
+    keys: &[Option<Likeness<'_>>],
+    matched: &mut Matched,
+) {
     let host = |exchange: &Exchange| ends(exchange).map(|(client, _)| client.ip());
     let proxies: BTreeSet<IpAddr> = (0..number_of(exchanges.len()))
         .filter_map(|number| exchanges.get(matched.inner_of(number)? as usize))
@@ -303,7 +334,7 @@ fn attempts(grouping: &Grouping, exchanges: &[Exchange], matched: &mut Matched) 
     let server = |exchange: &Exchange| ends(exchange).map(|(_, server)| server);
     // What an answer to a request that is missing shows again.
     let shown: BTreeSet<u32> = (0..number_of(exchanges.len()))
-        .filter(|&number| exchanges.get(number as usize).is_some_and(is_torn))
+        .filter(|&number| is_torn(number, exchanges, keys))
         .filter_map(|number| matched.outer_of(number))
         .collect();
     // Servers that a proxy asked at one time.
@@ -334,7 +365,7 @@ fn attempts(grouping: &Grouping, exchanges: &[Exchange], matched: &mut Matched) 
         else {
             continue;
         };
-        let key = Likeness::of(exchange);
+        let key = keys.get(index).copied().flatten();
         if !proxies.contains(&host) || key.is_some() && !matched.is_root(number) {
             continue;
         }

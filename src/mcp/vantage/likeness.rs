@@ -5,13 +5,20 @@ use crate::model::{
     exchange::{Exchange, Part, Request, Source},
     message::{Message, MessageKind, PayloadHash},
 };
-use std::hash::BuildHasher;
-use xxhash_rust::xxh3::Xxh3;
+use foldhash::fast::FixedState;
+use smallvec::SmallVec;
+use std::hash::{BuildHasher, Hash, Hasher};
+use xxhash_rust::xxh3::xxh3_128;
 
 /// What a request says that a proxy does not change: not its path, its host or the bytes of its
 /// JSON.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+///
+/// It is looked up several times, so it carries hashes of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Likeness<'a> {
+    digest: u64,
+    /// The digest under any session.
+    of_any: u64,
     /// The session asked for, or given; `None` where that does not count.
     pub(super) session: Option<&'a str>,
     method: &'a str,
@@ -36,25 +43,48 @@ impl<'a> Likeness<'a> {
             .response
             .as_ref()
             .and_then(|response| response.session_id.as_deref());
-        Some(Self {
-            session: request.session_id.as_deref().or(given),
-            method: &request.method,
-            cursor: request.last_event_id.as_deref().filter(|id| !id.is_empty()),
-            body: body(request),
-        })
+        let method = &*request.method;
+        let cursor = request.last_event_id.as_deref().filter(|id| !id.is_empty());
+        let body = body(request);
+        let of_any = FixedState::default().hash_one((method, cursor, body));
+        let key = Self {
+            digest: of_any,
+            of_any,
+            session: None,
+            method,
+            cursor,
+            body,
+        };
+        Some(key.under(request.session_id.as_deref().or(given)))
     }
 
     /// Itself as a number.
-    pub(super) fn digest(self) -> u64 {
-        foldhash::fast::FixedState::default().hash_one(self)
+    pub(super) const fn digest(self) -> u64 {
+        self.digest
+    }
+
+    /// The same under a session.
+    pub(super) fn under(self, session: Option<&'a str>) -> Self {
+        let digest = match session {
+            Some(session) => FixedState::default().hash_one((self.of_any, session)),
+            None => self.of_any,
+        };
+        Self {
+            digest,
+            session,
+            ..self
+        }
     }
 
     /// The same under any session.
     pub(super) fn of_any_session(self) -> Self {
-        Self {
-            session: None,
-            ..self
-        }
+        self.under(None)
+    }
+}
+
+impl Hash for Likeness<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.digest);
     }
 }
 
@@ -63,19 +93,19 @@ fn body(request: &Request) -> PayloadHash {
     if request.messages.is_empty() {
         return request.body;
     }
-    let mut state = Xxh3::new();
+    let mut all: SmallVec<[u8; 256]> = SmallVec::new();
     let mut add = |part: &[u8]| {
-        state.update(&(part.len() as u64).to_le_bytes());
-        state.update(part);
+        all.extend_from_slice(&(part.len() as u64).to_le_bytes());
+        all.extend_from_slice(part);
     };
     for message in &request.messages {
-        let text = |text: &Option<Box<str>>| text.as_deref().unwrap_or_default().to_owned();
         add(message.kind.name().as_bytes());
-        add(text(&message.id).as_bytes());
-        add(text(&message.method).as_bytes());
-        add(&message.call.0.to_le_bytes());
+        for text in [&message.id, &message.method] {
+            add(text.as_deref().unwrap_or_default().as_bytes());
+        }
+        add(&{ message.call.0 }.to_le_bytes());
     }
-    PayloadHash(state.digest128())
+    PayloadHash(xxh3_128(&all))
 }
 
 /// Whether a request calls something whose answer tells of more than life.
@@ -204,22 +234,22 @@ pub(super) fn streams(outer: &Exchange, inner: &Exchange) -> Streams {
     let (one, two) = (&outer.events, &inner.events);
     if !holes {
         for (one, two) in one.iter().zip(two).take(COMPARED) {
-            match resemblance(outer, one, inner, two) {
+            match resemblance(outer, &one, inner, &two) {
                 Agreement::Other => {
                     found.agreement = Agreement::Other;
                     return found;
                 }
                 Agreement::Open => found.in_order &= two.time <= one.time,
-                Agreement::Same => note(&mut found, one, two),
+                Agreement::Same => note(&mut found, &one, &two),
             }
         }
     } else {
         let mut rest = two.iter().take(COMPARED);
         for one in one.iter().take(COMPARED) {
             let mut ahead = rest.clone();
-            let same = |two: &&Event| resemblance(outer, one, inner, two) == Agreement::Same;
+            let same = |two: &Event| resemblance(outer, &one, inner, two) == Agreement::Same;
             if let Some(two) = ahead.find(same) {
-                note(&mut found, one, two);
+                note(&mut found, &one, &two);
                 rest = ahead;
             }
         }

@@ -22,13 +22,16 @@ mod sides;
 
 use crate::model::{exchange::Exchange, session::Grouping};
 pub use clocks::{Ahead, Clocks, align};
+use likeness::Likeness;
+use rayon::prelude::*;
 
 /// Matches exchanges, takes the other sides out of their sessions, joins sessions that are sides of
 /// one, and names backends. `exchanges` are in order of time.
 pub fn pair(grouping: &mut Grouping, exchanges: &mut [Exchange]) {
-    let mut matched = sides::find(grouping, exchanges);
-    copies::find(grouping, exchanges, &mut matched);
-    let aliases = alias::find(grouping, exchanges, &mut matched);
+    let keys: Vec<Option<Likeness<'_>>> = exchanges.par_iter().map(Likeness::of).collect();
+    let mut matched = sides::find(grouping, exchanges, &keys);
+    copies::find(grouping, exchanges, &keys, &mut matched);
+    let aliases = alias::find(grouping, exchanges, &keys, &mut matched);
     fold::fold(grouping, exchanges, &matched, &aliases);
     backend::name(grouping, exchanges, &matched);
     grouping.inner_of = (0..number_of(exchanges.len()))

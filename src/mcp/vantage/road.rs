@@ -3,6 +3,7 @@
 use crate::model::{
     exchange::{Exchange, Source},
     flow::Endpoint,
+    place::InputId,
     time::{Span, Timestamp},
 };
 use std::net::SocketAddr;
@@ -103,31 +104,76 @@ pub(super) fn same_bytes(one: &Exchange, two: &Exchange) -> Option<bool> {
 /// outer one is open, and is answered no later. A proxy that tries elsewhere first (a refused or
 /// dead server) begins later, as long as the client has no answer.
 pub(super) fn nests(outer: &Exchange, inner: &Exchange) -> bool {
-    let slack = slack(outer, inner);
-    let lag = inner.time().since(outer.time());
-    let unanswered = is_waited_for(outer, inner);
-    let patience = if unanswered { HELD } else { FORWARDED_WITHIN };
-    let begins = lag.nanos() >= -slack.nanos()
-        && lag.nanos() <= patience.nanos().saturating_add(slack.nanos())
-        && inner.time().since(outer.end.time).nanos() <= slack.nanos();
-    if !begins {
-        return false;
-    }
-    let (Some(one), Some(two)) = (answered(outer), answered(inner)) else {
-        return true;
-    };
-    if is_one_clock(outer, inner) {
-        return two.since(one).nanos() <= DISORDER.nanos();
-    }
-    // Of two clocks, only how long each took can be compared.
-    let (one, two) = (one.since(outer.time()), two.since(inner.time()));
-    two.nanos() <= one.nanos().saturating_add(DISORDER.nanos())
+    Times::of(outer).nest(&Times::of(inner))
 }
 
 /// Whether the client of `outer` has no answer yet when `inner` begins.
 pub(super) fn is_waited_for(outer: &Exchange, inner: &Exchange) -> bool {
-    let slack = slack(outer, inner);
-    answered(outer).is_none_or(|at| inner.time().since(at).nanos() <= slack.nanos())
+    Times::of(outer).wait_for(&Times::of(inner))
+}
+
+/// When an exchange was seen, and by which clock: what is asked of many pairs of them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Times {
+    clock: InputId,
+    asked: Timestamp,
+    answered: Option<Timestamp>,
+    end: Timestamp,
+}
+
+impl Times {
+    pub(super) fn of(exchange: &Exchange) -> Self {
+        Self {
+            clock: exchange.place.input,
+            asked: exchange.time(),
+            answered: answered(exchange),
+            end: exchange.end.time,
+        }
+    }
+
+    pub(super) const fn asked(&self) -> Timestamp {
+        self.asked
+    }
+
+    fn slack(&self, inner: &Self) -> Span {
+        if self.clock == inner.clock {
+            DISORDER
+        } else {
+            CLOCKS
+        }
+    }
+
+    fn wait_for(&self, inner: &Self) -> bool {
+        let slack = self.slack(inner);
+        let early = |at: Timestamp| inner.asked.since(at).nanos() <= slack.nanos();
+        self.answered.is_none_or(early)
+    }
+
+    /// See [`nests`].
+    pub(super) fn nest(&self, inner: &Self) -> bool {
+        let slack = self.slack(inner);
+        let lag = inner.asked.since(self.asked);
+        let patience = if self.wait_for(inner) {
+            HELD
+        } else {
+            FORWARDED_WITHIN
+        };
+        let begins = lag.nanos() >= -slack.nanos()
+            && lag.nanos() <= patience.nanos().saturating_add(slack.nanos())
+            && inner.asked.since(self.end).nanos() <= slack.nanos();
+        if !begins {
+            return false;
+        }
+        let (Some(one), Some(two)) = (self.answered, inner.answered) else {
+            return true;
+        };
+        if self.clock == inner.clock {
+            return two.since(one).nanos() <= DISORDER.nanos();
+        }
+        // Of two clocks, only how long each took can be compared.
+        let (one, two) = (one.since(self.asked), two.since(inner.asked));
+        two.nanos() <= one.nanos().saturating_add(DISORDER.nanos())
+    }
 }
 
 /// Whether an attempt of a proxy failed before the next one began.

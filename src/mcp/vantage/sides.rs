@@ -23,27 +23,31 @@ use std::{
 };
 
 /// Finds the inner sides among the exchanges of sessions, and among those of MCP without sessions.
-pub(super) fn find(grouping: &Grouping, exchanges: &[Exchange]) -> Matched {
-    let keys: Vec<Option<Likeness<'_>>> = exchanges
+pub(super) fn find<'a>(
+    grouping: &'a Grouping,
+    exchanges: &'a [Exchange],
+    keys: &[Option<Likeness<'a>>],
+) -> Matched {
+    let mut keys: Vec<Option<Likeness<'_>>> = keys
         .iter()
         .zip(&grouping.role_of)
-        .map(|(exchange, role)| {
-            let mut key = Likeness::of(exchange)?;
+        .map(|(key, role)| {
+            let key = (*key)?;
             match *role {
                 Role::Session(_) => Some(key).filter(|key| key.session.is_some()),
                 Role::Legacy(session) => {
-                    key.session = Some(&grouping.legacy.get(session as usize)?.id);
-                    Some(key)
+                    let session = grouping.legacy.get(session as usize)?;
+                    Some(key.under(Some(&session.id)))
                 }
                 Role::Sessionless => Some(key),
                 Role::Refused(_) | Role::Other => None,
             }
         })
         .collect();
-    let mut links = Links::default();
-    if !has_two_sides(&keys, exchanges) {
+    if !leave_two_sided(&mut keys, exchanges) {
         return Matched::new(exchanges.len());
     }
+    let mut links = Links::default();
     Pass::new(exchanges, &keys).run(
         &mut |pair| {
             pair.agreement == Agreement::Same && (pair.road != Road::Transparent || pair.strict)
@@ -54,21 +58,31 @@ pub(super) fn find(grouping: &Grouping, exchanges: &[Exchange]) -> Matched {
     Pass::new(exchanges, &keys).run(&mut |pair| links.allow(pair, &keys), &mut |_| {})
 }
 
-/// Whether anything can be a pair at all: the same said twice over two connections' ends. Spares
-/// the common capture of one side the rest.
-fn has_two_sides(keys: &[Option<Likeness<'_>>], exchanges: &[Exchange]) -> bool {
-    let mut servers: BTreeSet<(Option<SocketAddr>, Option<IpAddr>)> = BTreeSet::new();
-    for (exchange, _) in exchanges.iter().zip(keys).filter(|(_, key)| key.is_some()) {
-        let ends = ends(exchange);
-        servers.insert((
-            ends.map(|(_, server)| server),
-            ends.map(|(client, _)| client.ip()),
-        ));
-        if servers.len() > 1 {
-            return true;
+/// Leaves the keys of what was said between two pairs of hosts: nothing else can be a pair. Says whether any is
+/// left; of the common capture of one side none is.
+fn leave_two_sided(keys: &mut [Option<Likeness<'_>>], exchanges: &[Exchange]) -> bool {
+    type Hosts = (Option<SocketAddr>, Option<IpAddr>);
+    // By digest, for two keys of one digest are only looked at in vain: between whom first, and whether
+    // between others as well.
+    let mut said: HashMap<u64, (Hosts, bool), RandomState> = HashMap::default();
+    for (exchange, key) in exchanges.iter().zip(&*keys) {
+        if let Some(key) = key {
+            let ends = ends(exchange);
+            let hosts = (
+                ends.map(|(_, server)| server),
+                ends.map(|(client, _)| client.ip()),
+            );
+            let (first, others) = said.entry(key.digest()).or_insert((hosts, false));
+            *others |= *first != hosts;
         }
     }
-    false
+    let two_sided = |key: &Likeness<'_>| said.get(&key.digest()).is_some_and(|(_, others)| *others);
+    let mut any = false;
+    for key in keys {
+        *key = key.filter(two_sided);
+        any |= key.is_some();
+    }
+    any
 }
 
 /// Two exchanges that may be the two sides of one.

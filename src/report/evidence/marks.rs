@@ -72,7 +72,7 @@ pub(super) fn marks(
                 "the cursor: event id {} was delivered here last before the resume",
                 quoted(&resume.last_event_id)
             );
-            mark(event.time, carrier.event_place(event), "cursor", note);
+            mark(event.time, carrier.event_place(&event), "cursor", note);
         }
         if let Some(carrier) = before.and_then(exchange)
             && let Some((time, cause)) = resume.disconnect_time.zip(resume.disconnect_cause)
@@ -82,7 +82,7 @@ pub(super) fn marks(
         }
         mark(resume.resume_time, resume.place, "resume", told(resume));
         answered(answer, &mut mark);
-        let messages = answer.events.iter().filter(|event| event.is_message());
+        let messages = answer.events.iter().filter(Event::is_message);
         if let Some(event) = messages.clone().next() {
             let id = event.id.map_or_else(
                 || "without id".to_owned(),
@@ -92,10 +92,10 @@ pub(super) fn marks(
                 "the first message of the answer: {}, {id}",
                 event.message.name()
             );
-            mark(event.time, answer.event_place(event), "first-event", note);
+            mark(event.time, answer.event_place(&event), "first-event", note);
         }
         for event in messages.take(LOOKED_BACK) {
-            if let Some((carrier, same)) = earlier(analysis, resume, answer, event, session) {
+            if let Some((carrier, same)) = earlier(analysis, resume, answer, &event, session) {
                 let as_was = if same.hash == event.hash {
                     "the same payload"
                 } else {
@@ -106,7 +106,7 @@ pub(super) fn marks(
                     quoted(same.id.map_or("", |id| carrier.text(id)))
                 );
                 let note = note.replace("the same payload than", "the same payload as");
-                mark(same.time, carrier.event_place(same), "earlier", note);
+                mark(same.time, carrier.event_place(&same), "earlier", note);
             }
         }
     } else if let Some(number) = at
@@ -187,7 +187,7 @@ fn cursor<'a>(
     analysis: &'a Analysis,
     resume: &Resume,
     session: &[u32],
-) -> Option<(&'a Exchange, &'a Event)> {
+) -> Option<(&'a Exchange, Event)> {
     delivered(analysis, session, |exchange, event| {
         event.time <= resume.resume_time
             && event
@@ -203,7 +203,7 @@ fn earlier<'a>(
     answer: &Exchange,
     event: &Event,
     session: &[u32],
-) -> Option<(&'a Exchange, &'a Event)> {
+) -> Option<(&'a Exchange, Event)> {
     let id = answer.text(event.id.filter(|id| id.len > 0)?);
     delivered(analysis, session, |exchange, event| {
         event.time < resume.resume_time
@@ -217,7 +217,7 @@ fn delivered<'a>(
     analysis: &'a Analysis,
     session: &[u32],
     is: impl Fn(&Exchange, &Event) -> bool,
-) -> Option<(&'a Exchange, &'a Event)> {
+) -> Option<(&'a Exchange, Event)> {
     let exchanges = session.iter().rev();
     let exchanges = exchanges.filter_map(|&number| analysis.exchanges.get(number as usize));
     exchanges

@@ -31,7 +31,7 @@ pub struct EventRow<'a> {
     /// The event's index in the exchange.
     pub index: usize,
     /// The event.
-    pub row: &'a Event,
+    pub row: Event,
     /// The last id up to and with the event (WHATWG: the last event ID buffer).
     pub effective: Option<Text>,
 }
@@ -43,7 +43,7 @@ impl<'a> EventRow<'a> {
     }
 
     fn place(self) -> Place {
-        self.exchange.event_place(self.row)
+        self.exchange.event_place(&self.row)
     }
 }
 
@@ -289,11 +289,12 @@ mod tests {
                         event(Some(Text { start: 1, len: 1 })),
                         event(Some(Text { start: 2, len: 0 })),
                         event(None),
-                    ],
+                    ]
+                    .into(),
                     ..Exchange::default()
                 },
                 Exchange {
-                    events: vec![event(None)],
+                    events: vec![event(None)].into(),
                     ..Exchange::default()
                 },
             ],

@@ -64,7 +64,7 @@ impl<'a> ExchangeRow<'a> {
             .and_then(|request| request.protocol_version.as_deref())
             .or_else(|| {
                 let mut stated = self.messages().iter();
-                stated.find_map(|message| message.protocol_version.as_deref())
+                stated.find_map(|message| message.protocol_version())
             })
             .or_else(|| self.session(analysis)?.protocol_version.as_deref())
     }
