@@ -443,6 +443,12 @@ impl Anomalies {
         }
     }
 
+    /// Adds what was counted of one kind in one input.
+    pub fn add(&mut self, input: InputId, kind: Kind, tally: Tally) {
+        let seen = BTreeMap::from([((input, kind), tally)]);
+        self.merge(Self { seen });
+    }
+
     /// The examples of all of them.
     pub fn examples_mut(&mut self) -> impl Iterator<Item = &mut Example> {
         self.seen.values_mut().flat_map(|tally| &mut tally.examples)

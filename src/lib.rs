@@ -5,6 +5,7 @@
 pub mod anomaly;
 pub mod audit;
 pub mod error;
+pub mod facts;
 pub mod finding;
 pub mod http;
 pub mod input;

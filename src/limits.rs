@@ -92,6 +92,9 @@ pub struct Limits {
     pub text: usize,
     /// A HAR entry: 256 MiB of text.
     pub har_entry: usize,
+    /// Bytes that what is read of facts at a time may become: 1 GiB. Pages of an extract have a mebibyte for each of some
+    /// hundred columns, or what one row has.
+    pub facts_pages: u64,
     /// Refusals of connections, and ends of torn ones, that each shard remembers: a scan of ports must not
     /// fill the memory. Beyond it, less is known of when servers started and what was seen whole.
     pub server_facts: usize,
@@ -144,6 +147,7 @@ impl Default for Limits {
             free_expansion: 1 << 30,
             text: 8 << 10,
             har_entry: 256 << 20,
+            facts_pages: 1 << 30,
             server_facts: 1 << 16,
             unread_tls: 1000,
             evidence_files: 100,

@@ -4,15 +4,18 @@ mod conclude;
 mod connection;
 mod draft;
 mod evidence;
+mod facts;
 mod har;
 mod naming;
 mod packets;
 mod secrets;
+mod taps;
 mod texts;
 
 use crate::{
     anomaly::{Anomalies, Kind},
     error::{Error, nearest},
+    facts::Facts,
     input::{self, Classified, Found, HarInput, PacketInput, Source, timeline::Summary},
     limits::Limits,
     link,
@@ -111,10 +114,7 @@ const MOST_THREADS: usize = 256;
 ///
 /// When an option names an input that is none, or no threads can be started.
 pub fn run(options: &Options, progress: &Progress) -> Result<Analysis, Error> {
-    let threads = rayon::ThreadPoolBuilder::new()
-        .num_threads(options.jobs.min(MOST_THREADS))
-        .build()
-        .map_err(|error| Error::new(format!("cannot start threads: {error}")))?;
+    let threads = threads(options)?;
     let analysis = threads.install(|| {
         let harvest = gather(options, progress)?;
         Ok(conclude::conclude(harvest, options))
@@ -123,7 +123,32 @@ pub fn run(options: &Options, progress: &Progress) -> Result<Analysis, Error> {
     Ok(analysis)
 }
 
-/// Reads all inputs, packets first: they are merged in order of time. HARs follow, each by itself.
+/// Reads every input and gives the facts, not audited.
+///
+/// # Errors
+///
+/// As [`run`], and when names are to be hidden: they are in the facts.
+pub fn extract(options: &Options, progress: &Progress) -> Result<Facts, Error> {
+    if options.redact.is_some() {
+        return Err(Error::new(
+            "extract has no --redact: what event ids look like decides verdicts, and hashes look otherwise; give it to \
+             audit, events or exchanges of the facts",
+        ));
+    }
+    let threads = threads(options)?;
+    let facts = threads.install(|| Ok(facts::of(gather(options, progress)?, options)))?;
+    progress.finished.store(true, Ordering::Relaxed);
+    Ok(facts)
+}
+
+fn threads(options: &Options) -> Result<rayon::ThreadPool, Error> {
+    rayon::ThreadPoolBuilder::new()
+        .num_threads(options.jobs.min(MOST_THREADS))
+        .build()
+        .map_err(|error| Error::new(format!("cannot start threads: {error}")))
+}
+
+/// Reads all inputs, packets first: they are merged in order of time. HARs follow, each by itself, and facts.
 ///
 /// # Errors
 ///
@@ -163,7 +188,8 @@ fn gather(options: &Options, progress: &Progress) -> Result<Harvest, Error> {
         });
     }
     let first = harvest.inputs.len();
-    let (mut packet_inputs, har_inputs) =
+    harvest.missing = first;
+    let (mut packet_inputs, har_inputs, facts_inputs) =
         classify(&sources, &copies, options, progress, &mut harvest);
     note_again(&again, &mut harvest, first);
     for (index, span) in offsets {
@@ -224,6 +250,7 @@ fn gather(options: &Options, progress: &Progress) -> Result<Harvest, Error> {
         harvest.anomalies.merge(har.anomalies);
     }
     describe_copies(&copies, first, &mut harvest.inputs);
+    facts::take_in(&mut harvest, &facts_inputs, options, progress);
     Ok(harvest)
 }
 
@@ -336,7 +363,7 @@ fn reason(name: &str, error: &Error) -> Prose {
     own.unwrap_or(&text).to_owned().into()
 }
 
-type Inputs<'p, T> = Vec<(InputId, T)>;
+type Inputs<T> = Vec<(InputId, T)>;
 
 fn classify<'p>(
     sources: &[Source],
@@ -344,7 +371,11 @@ fn classify<'p>(
     options: &Options,
     progress: &'p Progress,
     harvest: &mut Harvest,
-) -> (Inputs<'p, PacketInput<'p>>, Inputs<'p, HarInput<'p>>) {
+) -> (
+    Inputs<PacketInput<'p>>,
+    Inputs<HarInput<'p>>,
+    Inputs<PathBuf>,
+) {
     let classified: Vec<Option<Result<Classified<'p>, Error>>> = sources
         .par_iter()
         .zip(copies)
@@ -358,6 +389,7 @@ fn classify<'p>(
         })
         .collect();
     let (mut packet_inputs, mut har_inputs) = (Vec::new(), Vec::new());
+    let mut facts_inputs = Vec::new();
     for ((source, classified), copy) in sources.iter().zip(classified).zip(copies) {
         let id = InputId(u32::try_from(harvest.inputs.len()).unwrap_or(u32::MAX));
         let mut row = Input {
@@ -368,6 +400,7 @@ fn classify<'p>(
         match classified {
             Some(Ok(Classified::Packets(packets))) => packet_inputs.push((id, packets)),
             Some(Ok(Classified::Har(har))) => har_inputs.push((id, har)),
+            Some(Ok(Classified::Facts(path))) => facts_inputs.push((id, path)),
             Some(Err(error)) => row.unreadable = Some(reason(&row.name, &error)),
             None => {
                 let original = copy.and_then(|original| sources.get(original));
@@ -376,7 +409,7 @@ fn classify<'p>(
         }
         harvest.inputs.push(row);
     }
-    (packet_inputs, har_inputs)
+    (packet_inputs, har_inputs, facts_inputs)
 }
 
 fn describe_packets(row: Option<&mut Input>, summary: Summary) {

@@ -6,6 +6,7 @@ mod events;
 mod evidence;
 mod exchanges;
 mod explain;
+mod extract;
 mod folder;
 mod interrupt;
 mod man;
@@ -36,6 +37,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Audit(command) => audit::run(&command, color),
         Command::Events(command) => events::run(&command),
         Command::Exchanges(command) => exchanges::run(&command),
+        Command::Extract(command) => extract::run(&command),
         Command::Explain(command) => explain::run(&command, color),
         Command::Completions(command) => completions::run(&command, &mut Cli::command()),
         Command::Man(command) => man::run(&command, Cli::command()),
@@ -66,7 +68,7 @@ pub(crate) fn complain(what: &str) {
 
 /// Finds silently forked MCP sessions in captured traffic.
 ///
-/// Reads pcap, pcapng and HAR, rebuilds HTTP and server-sent events, groups them into MCP
+/// Reads pcap, pcapng, HAR and facts that were extracted of them, rebuilds HTTP and server-sent events, groups them into MCP
 /// sessions, and says of every resume (a GET with Last-Event-ID) whether it continued the
 /// session or was attached to another event log under the same session id.
 #[derive(Debug, Parser)]
@@ -84,6 +86,7 @@ enum Command {
     Audit(audit::Audit),
     Events(events::Events),
     Exchanges(exchanges::Exchanges),
+    Extract(extract::Extract),
     Explain(explain::Explain),
     Completions(completions::Completions),
     Man(man::Man),

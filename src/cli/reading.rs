@@ -5,6 +5,7 @@ use anyhow::Context;
 use clap::{Args, ValueHint};
 use forkscope::{
     error::nearest,
+    facts::Facts,
     limits::Limits,
     model::{
         analysis::{Analysis, Input, KeyLog},
@@ -25,8 +26,8 @@ use std::{
 pub(crate) struct Reading {
     /// Captures: files, folders (searched by content), or - for standard input
     ///
-    /// pcap, pcapng and HAR are told apart by their first bytes; .gz and .zst are unpacked. All
-    /// inputs of one call are one body of evidence: rotated files of one capture join in time
+    /// pcap, pcapng, HAR and facts (see extract) are told apart by their first bytes; .gz and .zst are unpacked, but
+    /// for facts. All inputs of one call are one body of evidence: rotated files of one capture join in time
     /// order, and a connection or a session may span files.
     #[arg(required = true, value_name = "INPUT", value_hint = ValueHint::AnyPath)]
     inputs: Vec<String>,
@@ -146,10 +147,30 @@ impl Reading {
         let analysis =
             progress::beside(&progress, self.quiet, || pipeline::run(options, &progress))
                 .context("nothing was read")?;
-        for line in analysis.key_logs.iter().flat_map(key_log_troubles) {
+        self.tell(&analysis.key_logs, &analysis.inputs);
+        if !self.server.is_empty() && analysis.exchanges.is_empty() {
+            complain("no HTTP exchange is with a server that --server names");
+        }
+        Ok(analysis)
+    }
+
+    /// Reads and does not audit; otherwise as [`Reading::run`].
+    pub(crate) fn extract(&self, options: &Options) -> anyhow::Result<Facts> {
+        let progress = pipeline::Progress::default();
+        let facts = progress::beside(&progress, self.quiet, || {
+            pipeline::extract(options, &progress)
+        })
+        .context("nothing was read")?;
+        self.tell(&facts.key_logs, &facts.inputs);
+        Ok(facts)
+    }
+
+    /// Says on standard error what could not be read and what is damaged.
+    fn tell(&self, key_logs: &[KeyLog], inputs: &[Input]) {
+        for line in key_logs.iter().flat_map(key_log_troubles) {
             complain(&line);
         }
-        for input in &analysis.inputs {
+        for input in inputs {
             for mut line in troubles(input) {
                 if self.redact.is_none()
                     && let Some(near) = meant(&input.name)
@@ -161,10 +182,6 @@ impl Reading {
                 complain(&line);
             }
         }
-        if !self.server.is_empty() && analysis.exchanges.is_empty() {
-            complain("no HTTP exchange is with a server that --server names");
-        }
-        Ok(analysis)
     }
 }
 
@@ -188,8 +205,12 @@ const LONGEST_KEY: u64 = 1 << 20;
 
 /// Whether an input could not be read at all.
 pub(crate) fn any_unreadable(analysis: &Analysis) -> bool {
-    let mut inputs = analysis.inputs.iter();
-    inputs.any(|input| input.unreadable.is_some())
+    analysis.inputs.iter().any(is_unreadable)
+}
+
+/// Whether it could not be read at all.
+pub(crate) fn is_unreadable(input: &Input) -> bool {
+    input.unreadable.is_some()
 }
 
 /// What is wrong with `input`, a line each that names it.

@@ -1,4 +1,4 @@
-//! Bytes of files → frames or HAR text.
+//! Bytes of files → frames or HAR text; facts are told from both, and left to who reads them.
 //!
 //! [`find`] turns what was asked for into sources, [`classify`] looks at each without keeping it
 //! open, [`timeline::Timeline`] merges the packets of all, and [`HarInput::open`] gives the text
@@ -40,7 +40,7 @@ use sniff::Format;
 use std::{
     collections::{BTreeMap, btree_map::Entry},
     fmt, fs, io,
-    io::Read,
+    io::{Read, Seek},
     path::{Path, PathBuf},
     sync::atomic::AtomicU64,
 };
@@ -128,6 +128,8 @@ pub enum Classified<'p> {
     Packets(PacketInput<'p>),
     /// HAR text, to be opened when it is its turn.
     Har(HarInput<'p>),
+    /// Parquet, which facts are kept in: a file.
+    Facts(PathBuf),
 }
 
 /// Tells what `source` holds, and for packets when they begin.
@@ -157,6 +159,7 @@ pub fn classify<'p>(
                 source,
                 open: Some((text, format)),
             }),
+            Opened::Facts(path) => Classified::Facts(path),
         });
     }
     let uncounted = AtomicU64::new(0);
@@ -173,6 +176,7 @@ pub fn classify<'p>(
                 })
             }
             Opened::Har(..) => Classified::Har(HarInput { source, open: None }),
+            Opened::Facts(path) => Classified::Facts(path),
         },
     )
 }
@@ -256,7 +260,7 @@ impl<'p> HarInput<'p> {
         }
         match open(&self.source, limits, progress)? {
             Opened::Har(text, format) => Ok((text, format)),
-            Opened::Packets(_) => Err(self.source.refused("it has changed")),
+            Opened::Packets(_) | Opened::Facts(_) => Err(self.source.refused("it has changed")),
         }
     }
 }
@@ -274,6 +278,8 @@ pub enum Opened<'p> {
     /// HAR text as it is in the file, unpacked, and the name of the format: `har`, with `+gz`,
     /// `+zst` or `+zlib` when compressed.
     Har(Box<dyn Read + Send + 'p>, String),
+    /// Parquet, which is read from its end: by who knows what is in it.
+    Facts(PathBuf),
 }
 
 impl fmt::Debug for Opened<'_> {
@@ -281,6 +287,7 @@ impl fmt::Debug for Opened<'_> {
         match self {
             Self::Packets(reader) => f.debug_tuple("Packets").field(reader).finish(),
             Self::Har(_, format) => f.debug_tuple("Har").field(format).finish(),
+            Self::Facts(path) => f.debug_tuple("Facts").field(path).finish(),
         }
     }
 }
@@ -353,6 +360,13 @@ fn open_as<'p>(
         Format::Har => {
             let format = format!("{}{suffix}", format.name());
             return Ok(Opened::Har(Box::new(peeked), format));
+        }
+        Format::Parquet => {
+            let file = source.path.as_ref().filter(|path| path.is_file());
+            return match file.filter(|_| suffix.is_empty()) {
+                Some(path) => Ok(Opened::Facts(path.clone())),
+                None => Err(source.refused("Parquet is read from files that are not compressed")),
+            };
         }
         Format::Pcap => (
             pcap::Decoder::new(peeked.head(), limits.block).map(Decoder::Pcap),
@@ -512,8 +526,39 @@ fn is_capture(path: &Path) -> io::Result<bool> {
     let progress = AtomicU64::new(0);
     let stored = Stored::file(path.to_owned(), false, &progress)?;
     let (_, unpacked) = unpack(stored, sniff::HEAD, &Limits::default())?;
-    Ok(Format::of(Peeked::new(unpacked, sniff::HEAD).head()).is_some())
+    match Format::of(Peeked::new(unpacked, sniff::HEAD).head()) {
+        Some(Format::Parquet) => may_be_facts(path),
+        format => Ok(format.is_some()),
+    }
 }
+
+/// Whether a Parquet file may be one of facts: its footer names them, or it has none, as what was cut. Others may
+/// lie about in a folder.
+fn may_be_facts(path: &Path) -> io::Result<bool> {
+    let mut file = fs::File::open(path)?;
+    let length = file.metadata()?.len();
+    let mut end = [0; 8];
+    file.seek(io::SeekFrom::Start(length.saturating_sub(end.len() as u64)))?;
+    if file.read_exact(&mut end).is_err() {
+        return Ok(true);
+    }
+    let [a, b, c, d, magic @ ..] = end;
+    let footer = u64::from(u32::from_le_bytes([a, b, c, d]));
+    if magic != *b"PAR1" || footer > length.min(FOOTER) {
+        return Ok(true);
+    }
+    let start = length.saturating_sub(end.len() as u64 + footer);
+    file.seek(io::SeekFrom::Start(start))?;
+    let mut bytes = Vec::new();
+    file.take(footer).read_to_end(&mut bytes)?;
+    Ok(memchr::memmem::find(&bytes, FACTS).is_some())
+}
+
+/// Bytes of a footer that are searched: facts have a tenth of it.
+const FOOTER: u64 = 16 << 20;
+
+/// What the footer of facts has.
+const FACTS: &[u8] = b"forkscope.facts";
 
 /// Bytes of a compressed file that are read at a time.
 const PACKED_CHUNK: usize = 256 << 10;

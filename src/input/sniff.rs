@@ -11,6 +11,8 @@ pub(super) enum Format {
     PcapNg,
     /// HTTP Archive 1.2: JSON in UTF-8 or UTF-16.
     Har,
+    /// Apache Parquet: facts, perhaps.
+    Parquet,
 }
 
 impl Format {
@@ -21,6 +23,7 @@ impl Format {
             Some([0xa1, 0xb2, 0x3c, 0x4d] | [0x4d, 0x3c, 0xb2, 0xa1]) => Some(Self::Pcap),
             Some([0xa1, 0xb2, 0xcd, 0x34] | [0x34, 0xcd, 0xb2, 0xa1]) => Some(Self::Pcap),
             Some([0x0a, 0x0d, 0x0d, 0x0a]) => Some(Self::PcapNg),
+            Some(b"PAR1") => Some(Self::Parquet),
             _ => looks_like_har(head).then_some(Self::Har),
         }
     }
@@ -31,6 +34,7 @@ impl Format {
             Self::Pcap => "pcap",
             Self::PcapNg => "pcapng",
             Self::Har => "har",
+            Self::Parquet => "facts",
         }
     }
 }
@@ -91,6 +95,8 @@ mod tests {
             assert_eq!(Format::of(&magic.to_be_bytes()), Some(Format::Pcap));
         }
         assert_eq!(Format::of(b"\n\r\r\n\x1c\0\0\0"), Some(Format::PcapNg));
+        assert_eq!(Format::of(b"PAR1\x15\x04"), Some(Format::Parquet));
+        assert_eq!(Format::of(b"PAR2"), None);
         assert_eq!(Format::of(b"\xa1\xb2"), None);
         assert_eq!(Format::of(b""), None);
     }

@@ -215,7 +215,9 @@ impl<'p> Timeline<'p> {
             Some(reader) => Ok(reader),
             None => match open_as(&packets.source, &self.limits, manner, self.progress) {
                 Ok(Opened::Packets(reader)) => Ok(reader),
-                Ok(Opened::Har(..)) => Err(packets.source.refused("it has changed")),
+                Ok(Opened::Har(..) | Opened::Facts(_)) => {
+                    Err(packets.source.refused("it has changed"))
+                }
                 Err(error) => Err(error),
             },
         };
@@ -321,7 +323,7 @@ mod tests {
             };
             match classify(&source, &limits, &progress).unwrap() {
                 Classified::Packets(packets) => inputs.push((InputId(id), packets)),
-                Classified::Har(_) => panic!("no packets"),
+                Classified::Har(_) | Classified::Facts(_) => panic!("no packets"),
             }
         }
         for index in gone {

@@ -179,6 +179,11 @@ impl Blanks {
         self.more
     }
 
+    /// Takes note that there are more than are remembered.
+    pub const fn note_more(&mut self) {
+        self.more = true;
+    }
+
     fn put_back(&mut self, spans: &BTreeSet<Span>) {
         self.more |= spans.len() > CLOCKS && !self.all.is_empty();
         let known = self.all.len();
@@ -271,6 +276,16 @@ impl TornConnections {
         self.any
     }
 
+    /// All ends that are remembered, and when each was torn.
+    pub fn iter(&self) -> impl Iterator<Item = (SocketAddr, (Timestamp, Timestamp))> + '_ {
+        self.ends.iter().map(|(&end, &span)| (end, span))
+    }
+
+    /// Takes note that there are more than are remembered.
+    pub const fn note_more(&mut self) {
+        self.any = true;
+    }
+
     fn put_back(&mut self, spans: &BTreeSet<Span>) {
         self.any |= spans.len() > CLOCKS && !self.ends.is_empty();
         for (from, until) in self.ends.values_mut() {
@@ -302,6 +317,21 @@ pub struct RefusedConnections {
 /// Refusals closer than this are one: a client that tries again at once tells nothing new.
 const ONE_REFUSAL: Span = Span::from_millis(100);
 
+/// Those that were noted already: none is left out.
+impl FromIterator<(SocketAddr, Timestamp)> for RefusedConnections {
+    fn from_iter<I: IntoIterator<Item = (SocketAddr, Timestamp)>>(all: I) -> Self {
+        let mut refused = Self::default();
+        for (server, time) in all {
+            refused.times.entry(server).or_default().push(time);
+            refused.len += 1;
+        }
+        for times in refused.times.values_mut() {
+            times.sort_unstable();
+        }
+        refused
+    }
+}
+
 impl RefusedConnections {
     /// Takes note of a refusal; of no more than `limit` in all.
     pub fn note(&mut self, server: SocketAddr, time: Timestamp, limit: usize) {
@@ -326,6 +356,12 @@ impl RefusedConnections {
             times.extend(more);
             times.sort_unstable();
         }
+    }
+
+    /// All of them, by server and in order of time.
+    pub fn iter(&self) -> impl Iterator<Item = (SocketAddr, Timestamp)> + '_ {
+        let times = self.times.iter();
+        times.flat_map(|(&server, times)| times.iter().map(move |&time| (server, time)))
     }
 
     /// When a server refused a connection first.

@@ -132,6 +132,32 @@ impl Prose {
         hidden
     }
 
+    /// The names in it, in order: from which byte to which, and what they are.
+    pub fn names(&self) -> impl Iterator<Item = (usize, usize, Secret)> + '_ {
+        let names = self.names.iter();
+        names.map(|name| (name.start, name.end, name.what))
+    }
+
+    /// A sentence as it was, with its [names](Self::names); `None` when these do not fit it.
+    pub fn again(
+        text: String,
+        names: impl IntoIterator<Item = (usize, usize, Secret)>,
+    ) -> Option<Self> {
+        let mut prose = Self {
+            text,
+            names: Vec::new(),
+        };
+        let mut done = 0;
+        for (start, end, what) in names {
+            if start < done || start >= end || prose.text.get(start..end).is_none() {
+                return None;
+            }
+            prose.names.push(Name { start, end, what });
+            done = end;
+        }
+        Some(prose)
+    }
+
     fn name(&mut self, what: Secret, text: impl fmt::Display) {
         let start = self.text.len();
         // Writing to a string cannot fail.
@@ -377,6 +403,19 @@ mod tests {
             hidden.hidden(|_, _| "x".to_owned()),
             "3 of session x at 1.2: x (after x)"
         );
+    }
+
+    #[test]
+    fn a_sentence_is_put_together_again_with_its_names() {
+        let prose = prose!("from {} to {}", foreign("ä"), foreign("b"));
+        let names: Vec<_> = prose.names().collect();
+        assert_eq!(Prose::again(prose.to_string(), names), Some(prose.clone()));
+        for wrong in [(6, 7), (5, 6), (9, 99), (5, 5)] {
+            let names = [(wrong.0, wrong.1, Secret::Text)];
+            assert_eq!(Prose::again(prose.to_string(), names), None, "{wrong:?}");
+        }
+        let twice = [(0, 4, Secret::Text), (3, 4, Secret::Text)];
+        assert_eq!(Prose::again(prose.to_string(), twice), None);
     }
 
     #[test]

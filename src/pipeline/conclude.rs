@@ -30,6 +30,8 @@ use std::{
 pub(super) struct Harvest {
     pub(super) key_logs: Vec<KeyLog>,
     pub(super) inputs: Vec<Input>,
+    /// How many of them, the first ones, were not found at all.
+    pub(super) missing: usize,
     pub(super) counts: BTreeMap<InputId, Counts>,
     pub(super) exchanges: Vec<Exchange>,
     pub(super) anomalies: Anomalies,
@@ -111,6 +113,7 @@ pub(super) fn conclude(harvest: Harvest, options: &Options) -> Analysis {
     let Harvest {
         key_logs,
         mut inputs,
+        missing: _,
         counts,
         mut exchanges,
         anomalies,
@@ -249,7 +252,7 @@ pub(super) fn conclude(harvest: Harvest, options: &Options) -> Analysis {
     analysis
 }
 
-fn is_wanted(exchange: &Exchange, options: &Options) -> bool {
+pub(super) fn is_wanted(exchange: &Exchange, options: &Options) -> bool {
     if options.servers.is_empty() {
         return true;
     }
@@ -270,23 +273,31 @@ fn is_wanted(exchange: &Exchange, options: &Options) -> bool {
 
 /// `--all-sse`: any event stream of one client and URL is a session of its own.
 fn name_session(exchange: &mut Exchange) {
+    if let Some(name) = made_name(exchange)
+        && let Some(request) = exchange.request.as_mut()
+    {
+        request.session_id = Some(name);
+    }
+}
+
+/// The name that `--all-sse` gives to the session of an exchange.
+pub(super) fn made_name(exchange: &Exchange) -> Option<SessionId> {
     let stream = exchange.is_event_stream() || exchange.cursor().is_some();
     let client = exchange
         .client
         .as_ref()
         .map_or_else(String::new, Endpoint::host);
-    let Some(request) = exchange.request.as_mut() else {
-        return;
-    };
-    if stream && request.session_id.is_none() && &*request.method == "GET" {
-        let name = format!(
-            "{client} {}://{}{}",
-            request.scheme.name(),
-            request.host,
-            request.target
-        );
-        request.session_id = Some(SessionId::from(name));
+    let request = exchange.request.as_ref()?;
+    if !stream || request.session_id.is_some() || &*request.method != "GET" {
+        return None;
     }
+    let name = format!(
+        "{client} {}://{}{}",
+        request.scheme.name(),
+        request.host,
+        request.target
+    );
+    Some(SessionId::from(name))
 }
 
 /// Sorts by time and place, what has both in the order in which it came. Keys are sorted in place of exchanges, which

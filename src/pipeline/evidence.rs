@@ -4,7 +4,7 @@
 //! much the wanted connections are, once to copy what fits.
 
 use super::{
-    Options, Progress,
+    Options, Progress, facts,
     packets::{self, Seen},
     secrets,
 };
@@ -139,12 +139,18 @@ struct Run<'a> {
 
 impl<'a> Run<'a> {
     /// Says how much there is to read.
-    fn expect(&self) -> Result<(), Error> {
+    fn expect(&mut self) -> Result<(), Error> {
         let mut total = 0;
-        for &id in &self.inputs {
+        for id in self.inputs.clone() {
             let Some(source) = self.source(id) else {
                 continue;
             };
+            if source.path.is_none() && source.name != "-" {
+                self.inputs.remove(&id);
+                let why = facts::no_packets().to_string();
+                self.unread.insert(id, (source.name, why));
+                continue;
+            }
             if !source.path.as_ref().is_some_and(|path| path.is_file()) {
                 let name = match source.path {
                     Some(_) => evidence::input_name(&source.name),
@@ -197,6 +203,10 @@ impl<'a> Run<'a> {
                     opened.packets.push((id, packets));
                 }
                 Ok(Classified::Har(har)) => opened.hars.push((id, har)),
+                Ok(Classified::Facts(_)) => {
+                    let why = "it has changed".to_owned();
+                    self.unread.entry(id).or_insert((source.name, why));
+                }
                 Err(error) => {
                     let why = (source.name, self.reason(&error));
                     self.unread.entry(id).or_insert(why);

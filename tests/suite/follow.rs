@@ -104,7 +104,7 @@ impl Capture {
         let limits = Limits::default();
         let packets = match classify(source, &limits, &progress) {
             Ok(Classified::Packets(packets)) => packets,
-            Ok(Classified::Har(_)) => return None,
+            Ok(Classified::Har(_) | Classified::Facts(_)) => return None,
             Err(error) => panic!("{}: {error}", source.name),
         };
         let path = source.path.clone().unwrap();

@@ -86,12 +86,12 @@ fn allowed(top: &str) -> Option<&'static [&'static str]> {
         "model" => &["anomaly"],
         "anomaly" | "limits" | "error" => &["model"],
         "input" | "link" | "ip" | "tcp" | "tls" | "http" | "sse" | "mcp" | "audit" | "finding"
-        | "redact" => &["model", "limits", "anomaly", "error"],
+        | "redact" | "facts" => &["model", "limits", "anomaly", "error"],
         // Reports print what findings mean.
         "report" => &["model", "limits", "anomaly", "error", "finding"],
         "pipeline" => &[
             "model", "limits", "anomaly", "error", "input", "link", "ip", "tcp", "tls", "http",
-            "sse", "mcp", "audit", "finding", "redact", "report",
+            "sse", "mcp", "audit", "finding", "redact", "report", "facts",
         ],
         // The root re-exports.
         "lib" => &["*"],

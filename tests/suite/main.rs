@@ -72,6 +72,9 @@ mod cli;
 // Reports that hide names: searched for every secret of every fixture.
 mod redact;
 
+// Facts as Parquet, audited again.
+mod facts;
+
 // Pages and reports that are generated from the code, held against the committed ones.
 mod docs;
 

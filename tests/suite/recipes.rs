@@ -113,12 +113,12 @@ fn run(mut command: Command, folder: &Path, text: &str) -> String {
     String::from_utf8(output.stdout).unwrap().replace('\r', "")
 }
 
-/// The reports that the page begins with.
-fn make_reports(line: &str, folder: &Path) {
+/// The reports that the page begins with, and the facts.
+fn make(line: &str, folder: &Path) {
     let mut words = line.split_whitespace();
     assert_eq!(words.next(), Some("forkscope"));
     let arguments = words.map(|word| match word {
-        "report" => folder.join("report").into_os_string(),
+        "report" | "facts" => folder.join(word).into_os_string(),
         word => word.into(),
     });
     let output = Command::new(env!("CARGO_BIN_EXE_forkscope"))
@@ -136,7 +136,11 @@ fn recipes_print_what_the_page_shows() {
     let blocks = blocks(&page);
     let folder = tempfile::tempdir().unwrap();
     assert_eq!(blocks[0].info, "sh audit");
-    make_reports(blocks[0].text, folder.path());
+    for block in &blocks {
+        if ["sh audit", "sh extract"].contains(&block.info) {
+            make(block.text, folder.path());
+        }
+    }
     let mut bad = Vec::new();
     let mut blessed = page.clone();
     let mut recipes = 0;
@@ -179,6 +183,7 @@ fn no_block_of_the_page_is_left_out() {
     for Block { info, text } in blocks(&page) {
         match info {
             "sh audit" => assert_eq!(before, ""),
+            "sh extract" => assert!(text.contains(" -o facts ")),
             "sql duckdb" | "sql sqlite" | "python pandas" => {}
             "text" => assert!(
                 ["sql duckdb", "sql sqlite", "python pandas"].contains(&before),

@@ -40,7 +40,7 @@ fn root() -> &'static Path {
 }
 
 /// Captures of fixtures/real, with what is in them as bytes.
-fn real() -> Vec<PathBuf> {
+pub(crate) fn real() -> Vec<PathBuf> {
     let mut paths: Vec<_> = fs::read_dir(root().join("fixtures/real"))
         .unwrap()
         .map(|entry| entry.unwrap().path())
