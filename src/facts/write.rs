@@ -41,7 +41,7 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 /// A file of a table.
 #[derive(Debug)]
 pub struct File {
-    /// Where it goes, below the folder of the facts.
+    /// Its name in the folder of the facts.
     pub path: PathBuf,
     /// What is in it.
     pub bytes: Vec<u8>,
@@ -77,11 +77,10 @@ pub fn write(facts: &Facts) -> Result<Vec<File>, Error> {
     }
     jobs.into_par_iter()
         .map(|(kind, part)| {
-            let mut path = PathBuf::from(kind.name());
-            if let Some(part) = part {
-                path.push(format!("part={part:02}"));
-            }
-            path.push(format!("facts-{extract}.parquet"));
+            let path = PathBuf::from(match part {
+                Some(part) => format!("{}-{part:02}-{extract}.parquet", kind.name()),
+                None => format!("{}-{extract}.parquet", kind.name()),
+            });
             let numbers = part.and_then(|part| parts.get(part));
             let bytes = table(kind, &extract, facts, numbers.map_or(&[], Vec::as_slice));
             let bytes = bytes
