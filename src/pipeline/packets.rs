@@ -88,10 +88,9 @@ pub(super) fn read(
     while !hand.is_empty() {
         let (_, next) = rayon::join(
             || {
-                shards
-                    .par_iter_mut()
-                    .zip(&hand.cards)
-                    .for_each(|(shard, cards)| shard.work(&hand, cards));
+                // One by one, so that whoever has dealt finds some left to help with.
+                let work = shards.par_iter_mut().zip(&hand.cards).with_max_len(1);
+                work.for_each(|(shard, cards)| shard.work(&hand, cards));
             },
             || dealer.deal(&mut timeline, &mut packets),
         );
