@@ -27,7 +27,10 @@ pub(super) fn fold(exchanges: Vec<Exchange>, source: impl Fn(InputId) -> usize) 
         };
         let own = source(exchange.place.input);
         let alike = known.entry(key).or_default();
-        let one = alike.iter().copied().find(|&index| {
+        let latest = alike
+            .get(alike.len().saturating_sub(ALIKE)..)
+            .unwrap_or_default();
+        let one = latest.iter().copied().find(|&index| {
             folded.get(index).is_some_and(|other| {
                 let mut places = std::iter::once(&other.place).chain(&other.more_places);
                 places.all(|place| source(place.input) != own) && are_one(other, &exchange)
@@ -43,6 +46,10 @@ pub(super) fn fold(exchanges: Vec<Exchange>, source: impl Fn(InputId) -> usize) 
     }
     folded
 }
+
+/// Exchanges of one key that are looked at for each: numbers come round again, but not within a moment. Only facts that
+/// somebody made up have more.
+const ALIKE: usize = 16;
 
 fn key(exchange: &Exchange) -> Option<Key> {
     let [request, answer] = exchange.sequences;
@@ -224,6 +231,20 @@ mod tests {
             assert_eq!((all.len(), all[0].events.len()), (1, 3));
             assert_eq!(all[0].place.input, InputId(1));
         }
+    }
+
+    #[test]
+    fn of_many_that_begin_with_one_number_the_latest_are_looked_at() {
+        let folded_among = |others: i64| {
+            let later = (1..=others).map(|number| seen(0, number * 1_000_000, 0));
+            let first = std::iter::once(seen(0, 0, 0));
+            let again = std::iter::once(seen(1, 9, 0));
+            let all: Vec<Exchange> = first.chain(later).chain(again).collect();
+            all.len() - fold_all(all).len()
+        };
+        let most = i64::try_from(ALIKE).unwrap();
+        assert_eq!(folded_among(most - 1), 1);
+        assert_eq!(folded_among(most), 0);
     }
 
     #[test]
