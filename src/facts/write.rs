@@ -563,12 +563,7 @@ fn requests(all: &[Option<&Request>]) -> Result<Columns, ArrowError> {
         each().map(|r| r.protocol_version.as_deref()),
     );
     columns.texts_or_none("user_agent", each().map(|r| r.user_agent.as_deref()));
-    let lengths = each().map(|r| r.messages.len());
-    columns.lists(
-        "messages",
-        lengths,
-        messages(each().flat_map(|r| &r.messages)),
-    )?;
+    messages(&mut columns, each().map(|r| r.messages.as_slice()))?;
     columns.hashes("body", each().map(|r| r.body));
     columns.counts("body_bytes", each().map(|r| r.body_bytes));
     columns.flags("complete", each().map(|r| r.complete));
@@ -605,12 +600,7 @@ fn responses(all: &[Option<&Response>]) -> Result<Columns, ArrowError> {
     named.texts("name", names().map(|name| &**name.2));
     columns.lists("named", each().map(|r| r.named.len()), named)?;
     columns.texts_or_none("backend", each().map(|r| r.backend.as_deref()));
-    let lengths = each().map(|r| r.messages.len());
-    columns.lists(
-        "messages",
-        lengths,
-        messages(each().flat_map(|r| &r.messages)),
-    )?;
+    messages(&mut columns, each().map(|r| r.messages.as_slice()))?;
     let greeting = |of: fn(&Greeting) -> Option<&str>| {
         each().map(move |response| response.greeting.as_deref().and_then(of))
     };
@@ -633,7 +623,12 @@ fn responses(all: &[Option<&Response>]) -> Result<Columns, ArrowError> {
     Ok(columns)
 }
 
-fn messages<'a>(all: impl Iterator<Item = &'a Message> + Clone) -> Columns {
+/// The messages of each row, as a list.
+fn messages<'a>(
+    row: &mut Columns,
+    each: impl Iterator<Item = &'a [Message]> + Clone,
+) -> Result<(), ArrowError> {
+    let all = each.clone().flatten();
     let mut columns = Columns::default();
     columns.texts("kind", all.clone().map(|m| m.kind.word()));
     columns.texts_or_none("id", all.clone().map(|m| m.id.as_deref()));
@@ -653,7 +648,7 @@ fn messages<'a>(all: impl Iterator<Item = &'a Message> + Clone) -> Columns {
     columns.texts_or_none("party_version", all.clone().map(|m| m.party_version()));
     columns.ints_or_none("error_code", all.clone().map(Message::error_code));
     columns.texts("subject", all.map(|m| m.subject.word()));
-    columns
+    row.lists("messages", each.map(<[Message]>::len), columns)
 }
 
 fn events(extract: &str, rows: &[EventRow<'_>]) -> Result<RecordBatch, ArrowError> {

@@ -1,7 +1,11 @@
 //! The harvest of a run → facts for files, and the facts of files → the harvest of another, where captures
 //! may stand beside them.
 
-use super::{Harvest, Options, Progress, conclude, packets::Counts, reason, taps};
+use super::{
+    Harvest, Options, Progress, conclude,
+    packets::{Counts, Unread},
+    reason, taps,
+};
 use crate::{
     anomaly::Anomalies,
     error::Error,
@@ -9,9 +13,8 @@ use crate::{
     limits::Limits,
     mcp,
     model::{
-        analysis::{ClockOffset, Input, Opaque, OpaqueProtocol},
+        analysis::{ClockOffset, Input},
         exchange::Exchange,
-        flow::Endpoint,
         place::{InputId, Place},
         prose::{Prose, prose},
         time::Span,
@@ -19,7 +22,6 @@ use crate::{
 };
 use rayon::prelude::*;
 use std::{
-    cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
     fs,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -169,7 +171,7 @@ pub(super) fn take_in(
             gone.insert(id);
         }
     }
-    Merge::new(harvest, &gone).take(joined.facts);
+    Merge::new(harvest, &gone, options.limits).take(joined.facts);
 }
 
 fn complain(
@@ -191,18 +193,23 @@ type Origin = (usize, InputId);
 /// The inputs of captures and of facts in one order, as if all had been read together.
 struct Merge<'a> {
     harvest: &'a mut Harvest,
+    limits: Limits,
     rows: Vec<(bool, Input, Origin)>,
 }
 
 impl<'a> Merge<'a> {
-    fn new(harvest: &'a mut Harvest, gone: &BTreeSet<InputId>) -> Self {
+    fn new(harvest: &'a mut Harvest, gone: &BTreeSet<InputId>, limits: Limits) -> Self {
         let inputs = std::mem::take(&mut harvest.inputs);
         let rows = (0..).map(InputId).zip(inputs);
         let rows = rows
             .filter(|(id, _)| !gone.contains(id))
             .map(|(id, row)| (id.0 as usize >= harvest.missing, row, (0, id)))
             .collect();
-        Self { harvest, rows }
+        Self {
+            harvest,
+            limits,
+            rows,
+        }
     }
 
     fn take(mut self, mut all: Vec<Facts>) {
@@ -230,7 +237,7 @@ impl<'a> Merge<'a> {
             move_inputs(harvest, &own);
         }
         for (facts, places) in all.into_iter().zip(places.iter().skip(1)) {
-            merge(harvest, facts, places);
+            merge(harvest, facts, places, self.limits);
         }
         let sources: Vec<usize> = self.rows.iter().map(|(.., (index, _))| *index).collect();
         let mut several = sources.clone();
@@ -350,7 +357,7 @@ fn move_exchange(exchange: &mut Exchange, places: &BTreeMap<InputId, InputId>) {
     exchange.events.edit(|event| to(&mut event.input));
 }
 
-fn merge(harvest: &mut Harvest, facts: Facts, places: &BTreeMap<InputId, InputId>) {
+fn merge(harvest: &mut Harvest, facts: Facts, places: &BTreeMap<InputId, InputId>, limits: Limits) {
     let Facts {
         // What cannot be read together was told apart.
         settings: _,
@@ -381,32 +388,20 @@ fn merge(harvest: &mut Harvest, facts: Facts, places: &BTreeMap<InputId, InputId
         harvest.window.include(time);
     }
     harvest.servers.merge(servers);
-    harvest.opaque = sum(std::mem::take(&mut harvest.opaque), opaque);
+    let mut unread = Unread::new(limits);
+    for row in std::mem::take(&mut harvest.opaque)
+        .into_iter()
+        .chain(opaque)
+    {
+        unread.add(row.protocol, row.server, row.count);
+    }
+    harvest.opaque = unread.into_rows();
     harvest.ahead.extend(moved_ahead(ahead, places));
     for log in key_logs {
         if !harvest.key_logs.contains(&log) {
             harvest.key_logs.push(log);
         }
     }
-}
-
-/// What could not be read, of two parts of a run.
-fn sum(one: Vec<Opaque>, two: Vec<Opaque>) -> Vec<Opaque> {
-    let mut by_server: BTreeMap<(OpaqueProtocol, Option<Endpoint>), u64> = BTreeMap::new();
-    for row in one.into_iter().chain(two) {
-        let sum = by_server.entry((row.protocol, row.server)).or_default();
-        *sum = sum.saturating_add(row.count);
-    }
-    let rows = by_server
-        .into_iter()
-        .map(|((protocol, server), count)| Opaque {
-            protocol,
-            server,
-            count,
-        });
-    let mut rows: Vec<Opaque> = rows.collect();
-    rows.sort_by_key(|row| (row.protocol, row.server.is_none(), Reverse(row.count)));
-    rows
 }
 
 /// Why packets cannot be read again.

@@ -133,7 +133,7 @@ pub(super) fn read(
                 OpaqueProtocol::Tls => counts.tls_opaque += 1,
                 _ => counts.http2_opaque += 1,
             }
-            opaque.count(one.protocol, one.server, 1);
+            opaque.add(one.protocol, Some(one.server), 1);
         }
     }
     for (input, secrets) in dealer.found {
@@ -152,7 +152,7 @@ pub(super) fn read(
         packets.counts.entry(*input).or_default().tcp_connections = u64::from(numbers.len());
     }
     for (server, count) in dealer.quic.by_server {
-        opaque.add(OpaqueProtocol::Quic, server, count);
+        opaque.add(OpaqueProtocol::Quic, server.map(Endpoint::Address), count);
     }
     packets.opaque = opaque.into_rows();
     wanting.retain(|one| dealer.secrets.known(&one.random) > one.known);
@@ -163,36 +163,31 @@ pub(super) fn read(
 }
 
 /// Counts of what could not be read, by protocol and server: of no more servers than the limit.
-struct Unread {
+pub(super) struct Unread {
     limit: usize,
     by_server: BTreeMap<(OpaqueProtocol, Option<Endpoint>), u64>,
 }
 
 impl Unread {
-    fn new(limits: Limits) -> Self {
+    pub(super) fn new(limits: Limits) -> Self {
         Self {
             limit: limits.server_facts,
             by_server: BTreeMap::new(),
         }
     }
 
-    fn count(&mut self, protocol: OpaqueProtocol, server: Endpoint, count: u64) {
-        let mut key = (protocol, Some(server));
+    /// Adds what could not be read of a server; `None` is of those that are not told apart.
+    pub(super) fn add(&mut self, protocol: OpaqueProtocol, server: Option<Endpoint>, count: u64) {
+        let mut key = (protocol, server);
         if self.by_server.len() >= self.limit && !self.by_server.contains_key(&key) {
             key.1 = None;
         }
-        *self.by_server.entry(key).or_default() += count;
-    }
-
-    fn add(&mut self, protocol: OpaqueProtocol, server: Option<SocketAddr>, count: u64) {
-        match server {
-            Some(server) => self.count(protocol, Endpoint::Address(server), count),
-            None => *self.by_server.entry((protocol, None)).or_default() += count,
-        }
+        let sum = self.by_server.entry(key).or_default();
+        *sum = sum.saturating_add(count);
     }
 
     /// By protocol, the most first; what is not told apart comes last.
-    fn into_rows(self) -> Vec<Opaque> {
+    pub(super) fn into_rows(self) -> Vec<Opaque> {
         let mut rows: Vec<Opaque> = self
             .by_server
             .into_iter()

@@ -117,11 +117,9 @@ pub fn spread(segment: &Segment) -> u64 {
         word(end).unwrap_or_else(|| match end {
             SocketAddr::V4(_) => 0,
             SocketAddr::V6(end) => {
-                let bits = end.ip().to_bits();
-                let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = bits.to_le_bytes();
-                u64::from_le_bytes([a, b, c, d, e, f, g, h])
-                    ^ u64::from_le_bytes([i, j, k, l, m, n, o, p]).rotate_left(16)
-                    ^ u64::from(end.port())
+                let segments = end.ip().segments().into_iter();
+                let folded = segments.fold(0_u64, |sum, one| sum.rotate_left(11) ^ u64::from(one));
+                folded.rotate_left(16) ^ u64::from(end.port())
             }
         })
     };
