@@ -6,6 +6,7 @@ mod draft;
 mod evidence;
 mod facts;
 mod har;
+mod learn;
 mod naming;
 mod packets;
 mod secrets;
@@ -31,9 +32,11 @@ use conclude::Harvest;
 use draft::Settings;
 pub use evidence::{Shelf, Written, evidence};
 use har::Har;
+pub use learn::Learnt;
 use rayon::prelude::*;
 use std::{
     collections::BTreeMap,
+    io::Read,
     path::PathBuf,
     sync::{
         Arc,
@@ -117,7 +120,7 @@ pub fn run(options: &Options, progress: &Progress) -> Result<Analysis, Error> {
     let threads = threads(options)?;
     let analysis = threads.install(|| {
         let harvest = gather(options, progress)?;
-        Ok(conclude::conclude(harvest, options))
+        Ok(conclude::conclude(harvest, options, None))
     })?;
     progress.finished.store(true, Ordering::Relaxed);
     Ok(analysis)
@@ -139,6 +142,36 @@ pub fn extract(options: &Options, progress: &Progress) -> Result<Facts, Error> {
     let facts = threads.install(|| Ok(facts::of(gather(options, progress)?, options)))?;
     progress.finished.store(true, Ordering::Relaxed);
     Ok(facts)
+}
+
+/// Learns from facts that an engine deals out: all of `runs` and `inputs` of a run, and all exchanges of some
+/// partitions.
+///
+/// # Errors
+///
+/// When `stream` is no stream of facts, or of facts with other options, or no threads can be started.
+pub fn learn(options: &Options, stream: &mut (dyn Read + Send)) -> Result<Learnt, Error> {
+    let threads = threads(options)?;
+    threads.install(|| Ok(learn::learn(facts::from_stream(stream, options)?, options)))
+}
+
+/// Audits facts that an engine deals out: all of `runs` and `inputs` of a run, and all exchanges of some components,
+/// with what was learnt of all. Of what is there beside sessions, what it says is of no use.
+///
+/// # Errors
+///
+/// As [`learn`], and when what was learnt is not put together, is of facts with other options, or of other exchanges.
+pub fn judge(
+    options: &Options,
+    stream: &mut (dyn Read + Send),
+    learnt: &Learnt,
+) -> Result<Analysis, Error> {
+    let threads = threads(options)?;
+    threads.install(|| {
+        let harvest = facts::from_stream(stream, options)?;
+        learnt.check(&harvest.exchanges, options)?;
+        Ok(conclude::conclude(harvest, options, Some(learnt)))
+    })
 }
 
 fn threads(options: &Options) -> Result<rayon::ThreadPool, Error> {

@@ -9,8 +9,9 @@
 
 use super::crossing::identified;
 use crate::model::{
+    elsewhere::Ends,
     exchange::{Exchange, Source},
-    flow::{Blanks, Endpoint},
+    flow::{Blank, Blanks, Endpoint},
     message::PayloadHash,
     place::InputId,
     session::Session,
@@ -48,21 +49,24 @@ pub struct Gateways<'a> {
     sessions: &'a [Session],
     exchanges: &'a [Exchange],
     blanks: &'a Blanks,
+    torn_elsewhere: &'a [Ends],
     feeds: OnceLock<Feeds<'a>>,
 }
 
 impl<'a> Gateways<'a> {
-    /// The gateways of a run.
+    /// The gateways of a run; of sessions that are not at hand and lack something, the ends.
     #[must_use]
     pub const fn new(
         sessions: &'a [Session],
         exchanges: &'a [Exchange],
         blanks: &'a Blanks,
+        torn_elsewhere: &'a [Ends],
     ) -> Self {
         Self {
             sessions,
             exchanges,
             blanks,
+            torn_elsewhere,
             feeds: OnceLock::new(),
         }
     }
@@ -82,8 +86,14 @@ impl<'a> Gateways<'a> {
 
     /// What its sessions had from each other.
     pub fn feeds(&self) -> &Feeds<'a> {
-        self.feeds
-            .get_or_init(|| Feeds::learn(self.sessions, self.exchanges, self.blanks))
+        self.feeds.get_or_init(|| {
+            Feeds::learn(
+                self.sessions,
+                self.exchanges,
+                self.blanks,
+                self.torn_elsewhere,
+            )
+        })
     }
 }
 
@@ -101,6 +111,8 @@ pub struct Feeds<'a> {
     torn: Vec<u32>,
     /// Between whom exchanges may lie of which nothing is in the capture.
     blanks: Vec<Ends>,
+    /// Between whom sessions ran that are not at hand, and of which something is missing.
+    torn_elsewhere: &'a [Ends],
 }
 
 type Event<'a> = (&'a str, PayloadHash);
@@ -158,14 +170,8 @@ impl Common {
     }
 }
 
-/// Between which hosts a session runs.
-#[derive(Debug, Default)]
-struct Ends {
-    clients: BTreeSet<IpAddr>,
-    servers: BTreeSet<SocketAddr>,
-}
-
 impl Ends {
+    /// Between which hosts a session runs.
     fn of(session: &Session, exchanges: &[Exchange]) -> Self {
         let mut ends = Self::default();
         let members = session.exchanges.iter();
@@ -227,11 +233,61 @@ fn between(one: &Ends, two: &Ends) -> Between {
     }
 }
 
+/// Whether something of a session is missing.
+fn is_torn(session: &Session, exchanges: &[Exchange]) -> bool {
+    let members = session.exchanges.iter();
+    members
+        .filter_map(|&number| exchanges.get(number as usize))
+        .any(|exchange| !exchange.holes.is_empty() || exchange.request.is_none())
+}
+
+/// Between whom exchanges may lie of which nothing is in the capture.
+fn between_blanks(blanks: &Blanks) -> BTreeSet<(IpAddr, SocketAddr)> {
+    let ends = |blank: &Blank| canonical(blank.client, blank.server);
+    blanks.iter().map(ends).take(BLANKS).collect()
+}
+
+fn has_blank(ends: &Ends, blanks: &BTreeSet<(IpAddr, SocketAddr)>) -> bool {
+    let of = |&client: &IpAddr| ends.servers.iter().map(move |&server| (client, server));
+    let mut pairs = ends.clients.iter().flat_map(of);
+    pairs.any(|pair| blanks.contains(&pair))
+}
+
+/// The ends of sessions of which something is missing, or may be, with an exchange of each: for those who audit other
+/// sessions of the same run.
+#[must_use]
+pub fn torn_sessions(
+    sessions: &[Session],
+    exchanges: &[Exchange],
+    blanks: &Blanks,
+) -> Vec<(u32, Ends)> {
+    let blanks = between_blanks(blanks);
+    let mut torn = Vec::new();
+    for session in sessions {
+        let Some(&first) = session.exchanges.first() else {
+            continue;
+        };
+        let ends = Ends::of(session, exchanges);
+        if torn.len() < TORN && (is_torn(session, exchanges) || has_blank(&ends, &blanks)) {
+            torn.push((first, ends));
+        }
+    }
+    torn
+}
+
 impl<'a> Feeds<'a> {
     /// Learns from all sessions of a run.
     #[must_use]
-    pub fn learn(sessions: &[Session], exchanges: &'a [Exchange], blanks: &Blanks) -> Self {
-        let mut feeds = Self::default();
+    pub fn learn(
+        sessions: &[Session],
+        exchanges: &'a [Exchange],
+        blanks: &Blanks,
+        torn_elsewhere: &'a [Ends],
+    ) -> Self {
+        let mut feeds = Self {
+            torn_elsewhere,
+            ..Self::default()
+        };
         if sessions.len() < 2 {
             return feeds;
         }
@@ -274,30 +330,15 @@ impl<'a> Feeds<'a> {
                 }
             }
         }
-        let is_torn = |session: &Session| {
-            let members = session.exchanges.iter();
-            members
-                .filter_map(|&number| exchanges.get(number as usize))
-                .any(|exchange| !exchange.holes.is_empty() || exchange.request.is_none())
-        };
         feeds.ends = sessions
             .iter()
             .map(|session| Ends::of(session, exchanges))
             .collect();
-        let blanks: BTreeSet<(IpAddr, SocketAddr)> = blanks
-            .iter()
-            .map(|blank| canonical(blank.client, blank.server))
-            .take(BLANKS)
-            .collect();
-        let has_blank = |ends: &Ends| {
-            let of = |&client: &IpAddr| ends.servers.iter().map(move |&server| (client, server));
-            let mut pairs = ends.clients.iter().flat_map(of);
-            pairs.any(|pair| blanks.contains(&pair))
-        };
+        let blanks = between_blanks(blanks);
         feeds.torn = (0..)
             .zip(sessions)
             .zip(&feeds.ends)
-            .filter(|((_, session), ends)| is_torn(session) || has_blank(ends))
+            .filter(|((_, session), ends)| is_torn(session, exchanges) || has_blank(ends, &blanks))
             .map(|((index, _), _)| index)
             .collect();
         feeds.blanks = blanks
@@ -341,7 +382,8 @@ impl<'a> Feeds<'a> {
         let torn = self.torn.iter().take(TORN);
         let mut unseen = torn
             .filter_map(|&session| self.ends.get(session as usize))
-            .chain(&self.blanks);
+            .chain(&self.blanks)
+            .chain(self.torn_elsewhere);
         self.are_sides(session, first)
             || self
                 .holders

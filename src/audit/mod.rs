@@ -26,6 +26,7 @@ use crate::{
         analysis::{Resume, SegmentRow, SessionRow},
         case::{ResumeCase, SessionCase},
         coverage::{Coverage, Covered, inputs_of},
+        elsewhere::Elsewhere,
         exchange::{Answer, Exchange, Part},
         flow::{Endpoint, ServerFacts},
         id::SessionId,
@@ -35,6 +36,7 @@ use crate::{
     },
 };
 use backend::Backends;
+pub use between::may_have_issued;
 use between::{Between, Run};
 use crossing::Crossings;
 use gateway::Gateways;
@@ -62,16 +64,17 @@ pub struct Judged {
     pub worn: Vec<u32>,
 }
 
-/// Judges every session of a run. The result stands in the order of [`Grouping::sessions`].
+/// Judges every session of a run, of which parts may be `elsewhere`. The result stands in the order of [`Grouping::sessions`].
 #[must_use]
 pub fn audit(
     grouping: &Grouping,
     exchanges: &[Exchange],
     coverage: &Coverage,
     servers: &ServerFacts,
+    elsewhere: &Elsewhere,
     limits: &Limits,
 ) -> Vec<Judged> {
-    let services = Services::of(grouping, exchanges, servers);
+    let services = Services::of(grouping, exchanges, servers, elsewhere);
     let backends = Backends::learn(
         &grouping.sessions,
         &services.of_session,
@@ -84,7 +87,12 @@ pub fn audit(
             members.push((index, session));
         }
     }
-    let gateways = Gateways::new(&grouping.sessions, exchanges, &servers.blanks);
+    let gateways = Gateways::new(
+        &grouping.sessions,
+        exchanges,
+        &servers.blanks,
+        &elsewhere.torn_sessions,
+    );
     let (none, no_crossings) = (Backends::default(), Crossings::default());
     let whole: Vec<bool> = (0..)
         .zip(&services.whole)
@@ -105,6 +113,7 @@ pub fn audit(
             service_of: &services.of_session,
             whole: &whole,
             servers,
+            elsewhere,
         })
     };
     let learn_orders = || Orders::learn(&grouping.sessions, &services.of_session, exchanges);
@@ -146,7 +155,7 @@ pub fn id_numbers(
     exchanges: &[Exchange],
     servers: &ServerFacts,
 ) -> order::NumberTokens {
-    let services = Services::of(grouping, exchanges, servers);
+    let services = Services::of(grouping, exchanges, servers, &Elsewhere::default());
     Orders::learn(&grouping.sessions, &services.of_session, exchanges).number_tokens()
 }
 
@@ -196,7 +205,12 @@ struct Services<'a> {
 type Headless = BTreeMap<(Option<IpAddr>, Option<SessionId>), Spans>;
 
 impl<'a> Services<'a> {
-    fn of(grouping: &Grouping, exchanges: &[Exchange], facts: &'a ServerFacts) -> Self {
+    fn of(
+        grouping: &Grouping,
+        exchanges: &[Exchange],
+        facts: &'a ServerFacts,
+        elsewhere: &Elsewhere,
+    ) -> Self {
         let sessions = &grouping.sessions;
         let mut numbers: BTreeMap<(Arc<str>, Option<IpAddr>), u32> = BTreeMap::new();
         let mut of_session = Vec::with_capacity(sessions.len());
@@ -237,8 +251,8 @@ impl<'a> Services<'a> {
         Self {
             of_session,
             whole,
-            torn_elsewhere: torn_elsewhere(grouping, exchanges),
-            headless: headless(grouping, exchanges, facts),
+            torn_elsewhere: elsewhere.torn || torn_elsewhere(grouping, exchanges),
+            headless: headless(grouping, exchanges, facts, elsewhere),
             history,
             no_history: History::default(),
             losses: Losses::of(lost.into_iter()),
@@ -396,20 +410,28 @@ fn torn_elsewhere(grouping: &Grouping, exchanges: &[Exchange]) -> bool {
         .any(|(exchange, outside)| outside && torn(exchange))
 }
 
+/// Whether the request of a response, or all that would say which session it is of, is missing.
+#[must_use]
+pub fn is_headless(exchange: &Exchange) -> bool {
+    exchange
+        .request
+        .as_ref()
+        .is_none_or(|r| r.session_id.is_none() && exchange.has_hole(Part::ResponseHead))
+}
+
 /// Responses of which the request, or all that would say which session they are of, is missing: one to an
 /// initialize may have issued any id, the same once more among them. What another exchange shows as well
 /// is not missing.
-fn headless(grouping: &Grouping, exchanges: &[Exchange], facts: &ServerFacts) -> Headless {
-    let names_none = |exchange: &Exchange| {
-        exchange
-            .request
-            .as_ref()
-            .is_none_or(|r| r.session_id.is_none() && exchange.has_hole(Part::ResponseHead))
-    };
+fn headless(
+    grouping: &Grouping,
+    exchanges: &[Exchange],
+    facts: &ServerFacts,
+    elsewhere: &Elsewhere,
+) -> Headless {
     let mut lists: BTreeMap<_, Vec<(Timestamp, Timestamp)>> = BTreeMap::new();
     for (number, exchange) in exchanges.iter().enumerate() {
         let shown = grouping.inner_of.get(number).copied().flatten();
-        if shown.is_some() || !names_none(exchange) {
+        if shown.is_some() || !is_headless(exchange) {
             continue;
         }
         let names = exchange
@@ -418,6 +440,10 @@ fn headless(grouping: &Grouping, exchanges: &[Exchange], facts: &ServerFacts) ->
             .and_then(|r| r.session_id.clone());
         let list = lists.entry((client_host(exchange), names)).or_default();
         list.push((exchange.time(), exchange.end.time));
+    }
+    for other in &elsewhere.headless {
+        let list = lists.entry((other.client, other.session.clone()));
+        list.or_default().push((other.from, other.until));
     }
     // Of an exchange that lies in a hole altogether, who asked whom is known, and no more.
     for blank in facts.blanks.iter() {

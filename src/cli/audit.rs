@@ -1,17 +1,17 @@
 //! `forkscope audit`: the main job.
 
 use super::{
-    Color, FINE, FOUND, USAGE, complain, evidence, folder, output,
+    Color, FINE, FOUND, USAGE, complain, evidence, folder, learn, output,
     reading::{Reading, any_unreadable},
-    values,
+    stream, values,
 };
 use clap::{Args, ValueEnum, ValueHint};
 use forkscope::{
     model::{analysis::Analysis, time::Span, verdict::Severity},
-    pipeline::Options,
+    pipeline::{self, Options},
     report::{self, Report, Style},
 };
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Judge every resume and report what is wrong
 #[derive(Args, Debug)]
@@ -55,6 +55,24 @@ pub(crate) struct Audit {
     /// Exit 2 when no session could be read (a capture of TLS without keys)
     #[arg(long)]
     require_sessions: bool,
+    /// In place of inputs, rows of facts that an engine deals out, as an Arrow IPC stream: a file, or - for standard input
+    ///
+    /// All rows of runs and inputs, and the exchanges of some components as a whole (see learn). Resumes, findings,
+    /// incidents, timers, shares, servers and sessions go to standard output as an Arrow IPC stream.
+    #[arg(
+        long,
+        value_name = "FILE",
+        value_hint = ValueHint::FilePath,
+        requires = "learnt",
+        conflicts_with_all = [
+            "inputs", "out", "format", "events", "evidence", "require_sessions", "verbose", "keylog", "server",
+            "clock_offset", "redact", "quiet",
+        ]
+    )]
+    facts: Option<PathBuf>,
+    /// With --facts: what was learnt of all of them
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "facts")]
+    learnt: Option<PathBuf>,
     /// Every resume whole, and what is odd in the captures
     #[arg(short, long)]
     verbose: bool,
@@ -114,6 +132,9 @@ pub(crate) fn run(audit: &Audit, color: Color) -> anyhow::Result<u8> {
         window: audit.window,
         ..audit.reading.options()?
     };
+    if let (Some(facts), Some(learnt)) = (&audit.facts, &audit.learnt) {
+        return judge(audit, &options, facts, learnt);
+    }
     if audit.evidence.is_some() {
         audit.reading.expect_readable_again()?;
     }
@@ -151,6 +172,17 @@ pub(crate) fn run(audit: &Audit, color: Color) -> anyhow::Result<u8> {
     Ok(code)
 }
 
+/// Audits a part of a run. Which inputs could not be read is in the rows of inputs that the engine has.
+fn judge(audit: &Audit, options: &Options, facts: &Path, learnt: &Path) -> anyhow::Result<u8> {
+    let learnt = learn::read(&[learnt.to_owned()])?;
+    let analysis = stream::read(facts, |facts| Ok(pipeline::judge(options, facts, &learnt)?))?;
+    let style = audit.reading.style(false, false);
+    output::print(|out| (report::ARROW.write)(&analysis, &style, out))?;
+    let failing = fails(&analysis, audit.fail_on);
+    std::mem::forget(analysis);
+    Ok(if failing { FOUND } else { FINE })
+}
+
 /// The report for standard output: quiet means none, but for what was asked for by name.
 fn on_stdout(format: Option<Format>, quiet: bool) -> Option<&'static Report> {
     match format {
@@ -166,15 +198,20 @@ fn on_stdout(format: Option<Format>, quiet: bool) -> Option<&'static Report> {
 }
 
 fn exit_code(analysis: &Analysis, fail_on: FailOn) -> u8 {
-    let from = fail_on.severity();
-    let mut findings = analysis.findings.iter();
     if any_unreadable(analysis) {
         USAGE
-    } else if from.is_some_and(|from| findings.any(|finding| finding.severity >= from)) {
+    } else if fails(analysis, fail_on) {
         FOUND
     } else {
         FINE
     }
+}
+
+/// Whether there is a finding that fails.
+fn fails(analysis: &Analysis, fail_on: FailOn) -> bool {
+    let mut findings = analysis.findings.iter();
+    let from = fail_on.severity();
+    from.is_some_and(|from| findings.any(|finding| finding.severity >= from))
 }
 
 /// Why no session may have been read.

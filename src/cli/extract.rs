@@ -22,10 +22,10 @@ use std::{
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Extract {
-    /// The folder for the tables, made if absent
+    /// The folder for the tables, made if absent; - for one Arrow IPC stream on standard output
     ///
     /// exchanges and events are in partitions by session. Facts of other captures in it stay: files are named by
-    /// what is in them.
+    /// what is in them. The stream is for engines that audit in parts: events lie within their exchanges.
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     out: PathBuf,
     /// A header of the answers that names the incarnation of a session
@@ -45,6 +45,11 @@ pub(crate) fn run(command: &Extract) -> anyhow::Result<u8> {
         backend_headers: command.backend_header.clone(),
         ..command.reading.options()?
     };
+    if command.out == Path::new("-") {
+        let facts = command.reading.extract(&options)?;
+        output::print(|out| facts::write_stream(&facts, out))?;
+        return Ok(exit_code(&facts));
+    }
     keep_apart(&command.out, &options.inputs)?;
     let facts = command.reading.extract(&options)?;
     let written = write(&command.out, &facts)?;
@@ -65,11 +70,15 @@ pub(crate) fn run(command: &Extract) -> anyhow::Result<u8> {
             )
         })?;
     }
-    Ok(if facts.inputs.iter().any(is_unreadable) {
+    Ok(exit_code(&facts))
+}
+
+fn exit_code(facts: &Facts) -> u8 {
+    if facts.inputs.iter().any(is_unreadable) {
         USAGE
     } else {
         FINE
-    })
+    }
 }
 
 /// Refuses a folder in one that is searched for captures: next time its facts would be read together with what they
@@ -140,4 +149,5 @@ const EXAMPLES: &str = "\
 Examples:
   forkscope extract -o facts captures/        on each tap
   forkscope audit -o reports facts/           the reports of the captures
-  forkscope audit tap-a/facts tap-b/facts last-hour.pcap";
+  forkscope audit tap-a/facts tap-b/facts last-hour.pcap
+  forkscope extract -o - tap-a/*.pcap         for an engine (see learn)";

@@ -9,10 +9,12 @@ mod explain;
 mod extract;
 mod folder;
 mod interrupt;
+mod learn;
 mod man;
 mod output;
 mod progress;
 mod reading;
+mod stream;
 mod values;
 
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
@@ -38,6 +40,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Events(command) => events::run(&command),
         Command::Exchanges(command) => exchanges::run(&command),
         Command::Extract(command) => extract::run(&command),
+        Command::Learn(command) => learn::run(&command),
         Command::Explain(command) => explain::run(&command, color),
         Command::Completions(command) => completions::run(&command, &mut Cli::command()),
         Command::Man(command) => man::run(&command, Cli::command()),
@@ -87,6 +90,7 @@ enum Command {
     Events(events::Events),
     Exchanges(exchanges::Exchanges),
     Extract(extract::Extract),
+    Learn(learn::Learn),
     Explain(explain::Explain),
     Completions(completions::Completions),
     Man(man::Man),

@@ -32,9 +32,22 @@ struct Parts {
     twice: BTreeSet<usize>,
 }
 
+/// Whether what is joined are facts as they were extracted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whole {
+    /// All of each extract: what lacks is told.
+    Yes,
+    /// Some of the exchanges, as an engine dealt them.
+    Perhaps,
+}
+
 /// Joins what was read, given with the number of each file. Facts of other `settings` are left out.
 #[must_use]
-pub fn join(tables: impl IntoIterator<Item = (usize, Table)>, settings: &str) -> Joined {
+pub fn join(
+    tables: impl IntoIterator<Item = (usize, Table)>,
+    settings: &str,
+    whole: Whole,
+) -> Joined {
     let mut extracts: BTreeMap<Extract, Parts> = BTreeMap::new();
     for (file, Table(content)) in tables {
         match content {
@@ -76,7 +89,7 @@ pub fn join(tables: impl IntoIterator<Item = (usize, Table)>, settings: &str) ->
     }
     let mut joined = Joined::default();
     for parts in extracts.into_values() {
-        parts.join(settings, &mut joined);
+        parts.join(settings, whole, &mut joined);
     }
     joined
 }
@@ -92,7 +105,7 @@ fn of<'e>(
 }
 
 impl Parts {
-    fn join(self, settings: &str, joined: &mut Joined) {
+    fn join(self, settings: &str, whole: Whole, joined: &mut Joined) {
         let Some((file, run)) = self.run else {
             for file in self.files {
                 let why = "facts of an extract whose table runs is not among the inputs";
@@ -181,7 +194,7 @@ impl Parts {
             joined.wrong.push((file, why));
         }
         let all = facts.exchanges.len();
-        if all != run.exchanges {
+        if whole == Whole::Yes && all != run.exchanges {
             let why = prose!(
                 "facts of {} exchanges, of which {} are among the inputs",
                 run.exchanges,

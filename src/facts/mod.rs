@@ -16,13 +16,15 @@ mod join;
 mod pages;
 mod read;
 mod seal;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod words;
 mod write;
 
-pub use join::{Joined, join};
+pub use join::{Joined, Whole, join};
 pub use read::{Table, read};
+pub use stream::{key, read_stream, write_stream};
 pub use write::{File, partition, schemas, write};
 
 use crate::{

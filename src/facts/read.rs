@@ -165,7 +165,7 @@ fn take(batch: &RecordBatch, content: &mut Content, names: &mut Names) -> Result
 
 /// Texts that many rows repeat, kept once.
 #[derive(Default)]
-struct Names(HashSet<Arc<str>, RandomState>);
+pub(super) struct Names(HashSet<Arc<str>, RandomState>);
 
 impl Names {
     fn of(&mut self, text: &str) -> Arc<str> {
@@ -516,7 +516,12 @@ impl<'a> Responses<'a> {
     }
 }
 
-fn exchanges(rows: &Rows<'_>, all: &mut Vec<ExchangeRow>, names: &mut Names) -> Result<(), Error> {
+/// Reads the exchanges of rows that have one.
+pub(super) fn exchanges(
+    rows: &Rows<'_>,
+    all: &mut Vec<ExchangeRow>,
+    names: &mut Names,
+) -> Result<(), Error> {
     let (extracts, numbers) = (rows.texts("extract")?, rows.ints("exchange")?);
     let (client, server) = (
         Ends::of(rows.part("client")?)?,
@@ -543,7 +548,7 @@ fn exchanges(rows: &Rows<'_>, all: &mut Vec<ExchangeRow>, names: &mut Names) -> 
     let (time, after) = (holes.rows.ints("time")?, holes.rows.ints("after_events")?);
     let (partial, endpoint) = (rows.ints("partial_event_bytes")?, rows.texts("endpoint")?);
     let mut last = None;
-    for row in 0..rows.len() {
+    for row in (0..rows.len()).filter(|&row| rows.has(row)) {
         let exchange = Exchange {
             client: client.or_none(row)?,
             server: server.or_none(row)?,
@@ -632,26 +637,69 @@ impl Events {
 
 fn events(rows: &Rows<'_>, all: &mut BTreeMap<(Extract, u32), Events>) -> Result<(), Error> {
     let (extracts, exchange) = (rows.texts("extract")?, rows.ints("exchange")?);
-    let (index, time) = (rows.ints("event")?, rows.ints("time")?);
-    let (hash, input, frame) = (
-        rows.hashes("hash")?,
-        rows.ints("input")?,
-        rows.ints("frame")?,
-    );
-    let (id, event_type) = (rows.texts("id")?, rows.texts("event_type")?);
-    let (rpc_id, method) = (rows.texts("rpc_id")?, rows.texts("method")?);
-    let token = rows.texts("progress_token")?;
-    let (data_bytes, retry) = (rows.ints("data_bytes")?, rows.ints("retry")?);
-    let (message, subject) = (rows.texts("message")?, rows.texts("subject")?);
-    let (delivered, after_hole) = (rows.flags("delivered")?, rows.flags("after_hole")?);
-    let has_data = rows.flags("has_data")?;
-    let answers = rows.lists("answers")?;
-    let (answer_id, answer_hash) = (answers.rows.texts("rpc_id")?, answers.rows.hashes("hash")?);
+    let columns = EventColumns::of(rows)?;
     let mut last = None;
     for row in 0..rows.len() {
         let key = (extract(&extracts, row, &mut last)?, exchange.small(row)?);
-        let own = all.entry(key).or_default();
-        let number: u32 = index.small(row)?;
+        columns.add(row, all.entry(key).or_default())?;
+    }
+    Ok(())
+}
+
+/// The columns of events, but for those that say whose they are.
+pub(super) struct EventColumns<'a> {
+    index: Ints<'a>,
+    time: Ints<'a>,
+    hash: Hashes<'a>,
+    input: Ints<'a>,
+    frame: Ints<'a>,
+    id: Texts<'a>,
+    event_type: Texts<'a>,
+    rpc_id: Texts<'a>,
+    method: Texts<'a>,
+    progress_token: Texts<'a>,
+    data_bytes: Ints<'a>,
+    retry: Ints<'a>,
+    message: Texts<'a>,
+    subject: Texts<'a>,
+    delivered: Flags<'a>,
+    after_hole: Flags<'a>,
+    has_data: Flags<'a>,
+    answers: Lists<'a>,
+    answer_id: Texts<'a>,
+    answer_hash: Hashes<'a>,
+}
+
+impl<'a> EventColumns<'a> {
+    pub(super) fn of(rows: &Rows<'a>) -> Result<Self, Error> {
+        let answers = rows.lists("answers")?;
+        Ok(Self {
+            index: rows.ints("event")?,
+            time: rows.ints("time")?,
+            hash: rows.hashes("hash")?,
+            input: rows.ints("input")?,
+            frame: rows.ints("frame")?,
+            id: rows.texts("id")?,
+            event_type: rows.texts("event_type")?,
+            rpc_id: rows.texts("rpc_id")?,
+            method: rows.texts("method")?,
+            progress_token: rows.texts("progress_token")?,
+            data_bytes: rows.ints("data_bytes")?,
+            retry: rows.ints("retry")?,
+            message: rows.texts("message")?,
+            subject: rows.texts("subject")?,
+            delivered: rows.flags("delivered")?,
+            after_hole: rows.flags("after_hole")?,
+            has_data: rows.flags("has_data")?,
+            answer_id: answers.rows.texts("rpc_id")?,
+            answer_hash: answers.rows.hashes("hash")?,
+            answers,
+        })
+    }
+
+    /// Adds the event of a row to those of its exchange.
+    pub(super) fn add(&self, row: usize, own: &mut Events) -> Result<(), Error> {
+        let number: u32 = self.index.small(row)?;
         if number as usize != own.events.len() {
             return Err(Error::new(
                 "events of an exchange are not in order, or not all there",
@@ -659,34 +707,34 @@ fn events(rows: &Rows<'_>, all: &mut BTreeMap<(Extract, u32), Events>) -> Result
         }
         let before = own.events.last().copied().unwrap_or_default();
         let event = Event {
-            time: time.time(row)?,
-            hash: hash.at(row)?,
-            frame: frame.small(row)?,
-            input: InputId(input.small(row)?),
-            id: own.keep(id.or_none(row), before.id)?,
-            event_type: own.keep(event_type.or_none(row), before.event_type)?,
-            rpc_id: own.keep(rpc_id.or_none(row), before.rpc_id)?,
-            method: own.keep(method.or_none(row), before.method)?,
-            progress_token: own.keep(token.or_none(row), before.progress_token)?,
-            data_bytes: data_bytes.small(row)?,
-            retry: retry.small_or_none(row)?,
-            message: message.word(row)?,
-            subject: subject.word(row)?,
-            delivered: delivered.at(row)?,
-            after_hole: after_hole.at(row)?,
-            has_data: has_data.at(row)?,
+            time: self.time.time(row)?,
+            hash: self.hash.at(row)?,
+            frame: self.frame.small(row)?,
+            input: InputId(self.input.small(row)?),
+            id: own.keep(self.id.or_none(row), before.id)?,
+            event_type: own.keep(self.event_type.or_none(row), before.event_type)?,
+            rpc_id: own.keep(self.rpc_id.or_none(row), before.rpc_id)?,
+            method: own.keep(self.method.or_none(row), before.method)?,
+            progress_token: own.keep(self.progress_token.or_none(row), before.progress_token)?,
+            data_bytes: self.data_bytes.small(row)?,
+            retry: self.retry.small_or_none(row)?,
+            message: self.message.word(row)?,
+            subject: self.subject.word(row)?,
+            delivered: self.delivered.at(row)?,
+            after_hole: self.after_hole.at(row)?,
+            has_data: self.has_data.at(row)?,
         };
         own.events.push(event);
-        for at in answers.at(row)? {
-            let rpc_id = own.keep(Some(answer_id.at(at)?), None)?.unwrap_or_default();
+        for at in self.answers.at(row)? {
+            let rpc_id = own.keep(Some(self.answer_id.at(at)?), None)?;
             own.batched.push(BatchedAnswer {
                 event: number,
-                rpc_id,
-                hash: answer_hash.at(at)?,
+                rpc_id: rpc_id.unwrap_or_default(),
+                hash: self.answer_hash.at(at)?,
             });
         }
+        Ok(())
     }
-    Ok(())
 }
 
 struct Sentences<'a> {
@@ -726,7 +774,8 @@ impl<'a> Sentences<'a> {
     }
 }
 
-fn inputs(rows: &Rows<'_>, all: &mut Vec<InputRow>) -> Result<(), Error> {
+/// Reads the inputs of rows that have one.
+pub(super) fn inputs(rows: &Rows<'_>, all: &mut Vec<InputRow>) -> Result<(), Error> {
     let (extracts, numbers) = (rows.texts("extract")?, rows.ints("input")?);
     let (name, found, format) = (
         rows.texts("name")?,
@@ -762,7 +811,7 @@ fn inputs(rows: &Rows<'_>, all: &mut Vec<InputRow>) -> Result<(), Error> {
     let example_place = Places::of(&examples.rows)?;
     let detail = Sentences::of(examples.rows.part("detail")?)?;
     let mut last = None;
-    for row in 0..rows.len() {
+    for row in (0..rows.len()).filter(|&row| rows.has(row)) {
         let anomalies = kinds.at(row)?.map(|at| {
             let name = kind.at(at)?;
             let kind = anomaly::Kind::ALL.iter().find(|kind| kind.name() == name);
@@ -894,12 +943,13 @@ impl<'a> Hars<'a> {
     }
 }
 
-fn runs(rows: &Rows<'_>, all: &mut Vec<Run>) -> Result<(), Error> {
+/// Reads the runs of rows that have one.
+pub(super) fn runs(rows: &Rows<'_>, all: &mut Vec<Run>) -> Result<(), Error> {
     let (extracts, settings) = (rows.texts("extract")?, rows.texts("settings")?);
     let (inputs, exchanges) = (rows.ints("inputs")?, rows.ints("exchanges")?);
     let (first, last_time) = (rows.ints("first_time")?, rows.ints("last_time")?);
     let mut last = None;
-    for row in 0..rows.len() {
+    for row in (0..rows.len()).filter(|&row| rows.has(row)) {
         let mut facts = Facts {
             settings: settings.at(row)?.to_owned(),
             servers: servers(rows, row)?,

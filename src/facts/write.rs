@@ -53,7 +53,7 @@ pub struct File {
 ///
 /// When they are beyond what the format holds.
 pub fn write(facts: &Facts) -> Result<Vec<File>, Error> {
-    let extract = format!("{:032x}", digest(facts));
+    let extract = name(facts);
     let mut parts: Vec<Vec<usize>> = vec![Vec::new(); usize::from(PARTS)];
     for (number, exchange) in facts.exchanges.iter().enumerate() {
         let session = facts.sessions.get(number).and_then(Option::as_ref);
@@ -106,6 +106,10 @@ pub fn partition(session: Option<&SessionId>, exchange: &Exchange) -> u8 {
 }
 
 /// What an extract is called by: equal when what was read is equal.
+pub(super) fn name(facts: &Facts) -> String {
+    format!("{:032x}", digest(facts))
+}
+
 fn digest(facts: &Facts) -> u128 {
     struct Hashed(Xxh3);
     impl std::fmt::Write for Hashed {
@@ -181,7 +185,7 @@ fn table(
             // By time, so that the statistics of row groups tell something.
             rows.sort_by_key(|row| (row.exchange.time(), row.number));
             let schema = exchanges(extract, &[])?.schema();
-            let batches = chunks(&rows, |row| weight(row.exchange));
+            let batches = chunks(&rows, BATCH_ROWS, BATCH_WEIGHT, |row| weight(row.exchange));
             store(kind, &schema, batches.map(|rows| exchanges(extract, rows)))
         }
         Kind::Events => {
@@ -192,32 +196,30 @@ fn table(
             rows.sort_by_key(|(number, exchange)| (exchange.time(), *number));
             let rows: Vec<EventRow<'_>> = rows
                 .iter()
-                .flat_map(|&(number, exchange)| {
-                    let indices = (0..).take(exchange.events.len());
-                    indices.map(move |index| EventRow {
-                        number,
-                        index,
-                        exchange,
-                    })
-                })
+                .flat_map(|&(number, exchange)| EventRow::all(number, exchange))
                 .collect();
             let schema = events(extract, &[])?.schema();
-            let batches = chunks(&rows, EventRow::weight);
+            let batches = chunks(&rows, BATCH_ROWS, BATCH_WEIGHT, EventRow::weight);
             store(kind, &schema, batches.map(|rows| events(extract, rows)))
         }
     }
 }
 
-/// Rows in batches.
-fn chunks<T>(rows: &[T], weight: impl Fn(&T) -> usize) -> impl Iterator<Item = &[T]> {
+/// Rows in batches of so many at most, and of so much weight that the last row takes it no further than that.
+pub(super) fn chunks<T>(
+    rows: &[T],
+    most: usize,
+    heavy: usize,
+    weight: impl Fn(&T) -> usize,
+) -> impl Iterator<Item = &[T]> {
     let mut rest = rows;
     std::iter::from_fn(move || {
         let mut sum = 0;
         let many = rest
             .iter()
-            .take(BATCH_ROWS)
+            .take(most)
             .take_while(|row| {
-                let fits = sum < BATCH_WEIGHT;
+                let fits = sum < heavy;
                 sum += weight(row);
                 fits
             })
@@ -329,7 +331,7 @@ fn list_leaves(fields: &Fields, path: &mut Vec<String>, in_list: bool, out: &mut
 const LEVEL: i32 = 3;
 
 /// Bytes of text that a row of an exchange may have many of.
-fn weight(exchange: &Exchange) -> usize {
+pub(super) fn weight(exchange: &Exchange) -> usize {
     let requests = exchange
         .request
         .iter()
@@ -359,20 +361,30 @@ fn weight(exchange: &Exchange) -> usize {
 const MESSAGE: usize = 64;
 
 /// An exchange with its number.
-struct Row<'a> {
-    number: usize,
-    exchange: &'a Exchange,
-    session: Option<&'a SessionId>,
+pub(super) struct Row<'a> {
+    pub(super) number: usize,
+    pub(super) exchange: &'a Exchange,
+    pub(super) session: Option<&'a SessionId>,
 }
 
 /// An event with the number of its exchange.
-struct EventRow<'a> {
+pub(super) struct EventRow<'a> {
     number: usize,
     index: u32,
     exchange: &'a Exchange,
 }
 
 impl<'a> EventRow<'a> {
+    /// Those of an exchange, given with its number.
+    pub(super) fn all(number: usize, exchange: &'a Exchange) -> impl Iterator<Item = Self> {
+        let indices = (0..).take(exchange.events.len());
+        indices.map(move |index| Self {
+            number,
+            index,
+            exchange,
+        })
+    }
+
     fn event(&self) -> Event {
         let event = self.exchange.events.get(self.index as usize);
         event.unwrap_or_default()
@@ -452,7 +464,7 @@ fn end_or_none<'a>(
     columns.part_or_none(name, all.clone().map(|end| end.is_some()), ends(all))
 }
 
-fn exchanges(extract: &str, rows: &[Row<'_>]) -> Result<RecordBatch, ArrowError> {
+pub(super) fn exchanges(extract: &str, rows: &[Row<'_>]) -> Result<RecordBatch, ArrowError> {
     let all = || rows.iter().map(|row| row.exchange);
     let mut columns = Columns::default();
     columns.texts("extract", rows.iter().map(|_| extract));
@@ -651,7 +663,7 @@ fn messages<'a>(
     row.lists("messages", each.map(<[Message]>::len), columns)
 }
 
-fn events(extract: &str, rows: &[EventRow<'_>]) -> Result<RecordBatch, ArrowError> {
+pub(super) fn events(extract: &str, rows: &[EventRow<'_>]) -> Result<RecordBatch, ArrowError> {
     let unpacked: Vec<Event> = rows.iter().map(EventRow::event).collect();
     let all = || unpacked.iter();
     let mut columns = Columns::default();
@@ -712,7 +724,7 @@ fn prose<'a>(all: impl Iterator<Item = &'a Prose> + Clone) -> Result<Columns, Ar
     Ok(columns)
 }
 
-fn inputs(extract: &str, facts: &Facts) -> Result<RecordBatch, ArrowError> {
+pub(super) fn inputs(extract: &str, facts: &Facts) -> Result<RecordBatch, ArrowError> {
     let none = Prose::default();
     let all = || facts.inputs.iter();
     let ids = || (0..).map(InputId).take(facts.inputs.len());
@@ -831,7 +843,7 @@ fn hars(all: &[Option<&HarFacts>]) -> Result<Columns, ArrowError> {
 }
 
 /// A row for each run: there is one.
-fn runs(extract: &str, all: &[&Facts]) -> Result<RecordBatch, ArrowError> {
+pub(super) fn runs(extract: &str, all: &[&Facts]) -> Result<RecordBatch, ArrowError> {
     let each = || all.iter().copied();
     let mut columns = Columns::default();
     columns.texts("extract", each().map(|_| extract));

@@ -23,6 +23,96 @@ pub struct Coverage {
     next: BTreeMap<InputId, BTreeSet<InputId>>,
 }
 
+/// What exchanges tell of the inputs that they were seen in. Of several parts of a run, all together
+/// ([`Shown::merge`]).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Shown {
+    /// Times of the entries of each HAR, with their ends.
+    pub hars: BTreeMap<InputId, (Timestamp, Timestamp)>,
+    /// Inputs that one connection is in.
+    pub connections: BTreeSet<Vec<InputId>>,
+    /// Inputs that one session is in.
+    pub sessions: BTreeSet<Vec<InputId>>,
+    /// The servers that packets of each show.
+    pub servers: BTreeMap<InputId, BTreeSet<Endpoint>>,
+}
+
+impl Shown {
+    /// What exchanges show that are all there are.
+    #[must_use]
+    pub fn by_all(exchanges: &[Exchange]) -> Self {
+        let mut inputs = exchanges.iter().flat_map(inputs_of);
+        let first = inputs.next();
+        // One input goes on with no other, whatever is in it.
+        if inputs.all(|input| Some(input) == first) {
+            let mut shown = Self::default();
+            shown.include_hars(exchanges);
+            return shown;
+        }
+        Self::by_some(exchanges)
+    }
+
+    /// What exchanges show beside which there are others of other sessions.
+    #[must_use]
+    pub fn by_some(exchanges: &[Exchange]) -> Self {
+        let mut shown = Self::default();
+        shown.include_hars(exchanges);
+        let mut sessions: BTreeMap<&SessionId, BTreeSet<InputId>> = BTreeMap::new();
+        for exchange in exchanges {
+            let inputs: BTreeSet<InputId> = inputs_of(exchange).collect();
+            for id in [exchange.asked_session(), exchange.given_session()]
+                .into_iter()
+                .flatten()
+            {
+                sessions.entry(id).or_default().extend(&inputs);
+            }
+            if let (Some(server), Source::Packets) = (&exchange.server, exchange.source) {
+                for &input in &inputs {
+                    let servers = shown.servers.entry(input).or_default();
+                    if !servers.contains(server) {
+                        servers.insert(server.clone());
+                    }
+                }
+            }
+            if inputs.len() > 1 {
+                shown.connections.insert(inputs.into_iter().collect());
+            }
+        }
+        let several = sessions.into_values().filter(|inputs| inputs.len() > 1);
+        shown.sessions = several.map(|inputs| inputs.into_iter().collect()).collect();
+        shown
+    }
+
+    fn include_hars(&mut self, exchanges: &[Exchange]) {
+        for exchange in exchanges {
+            if matches!(exchange.source, Source::Har { .. }) {
+                for time in [exchange.time(), exchange.end.time] {
+                    include(&mut self.hars, exchange.place.input, time);
+                }
+            }
+        }
+    }
+
+    /// Adds what exchanges of other sessions show.
+    pub fn merge(&mut self, other: Self) {
+        for (input, (first, last)) in other.hars {
+            include(&mut self.hars, input, first);
+            include(&mut self.hars, input, last);
+        }
+        self.connections.extend(other.connections);
+        self.sessions.extend(other.sessions);
+        for (input, servers) in other.servers {
+            self.servers.entry(input).or_default().extend(servers);
+        }
+    }
+}
+
+fn include(spans: &mut BTreeMap<InputId, (Timestamp, Timestamp)>, input: InputId, time: Timestamp) {
+    let (first, last) = spans.entry(input).or_insert((time, time));
+    *first = time.min(*first);
+    *last = time.max(*last);
+}
+
 /// What is covered of a conversation.
 #[derive(Clone, Debug, Default)]
 pub struct Covered {
@@ -38,27 +128,25 @@ impl Coverage {
     #[must_use]
     pub fn of<'n>(
         inputs: impl Iterator<Item = (InputId, Option<RingFile<'n>>, Timestamp, Timestamp)>,
-        exchanges: &[Exchange],
+        shown: &Shown,
     ) -> Self {
         let mut coverage = Self::default();
         let mut files: BTreeMap<RingFile<'_>, Option<InputId>> = BTreeMap::new();
         for (input, file, first, last) in inputs {
-            coverage.include(input, first);
-            coverage.include(input, last);
+            include(&mut coverage.spans, input, first);
+            include(&mut coverage.spans, input, last);
             if let Some(file) = file {
                 // Two files of one number are of two captures, and then names do not tell which.
                 let known = files.entry(file);
                 known.and_modify(|of| *of = None).or_insert(Some(input));
             }
         }
-        for exchange in exchanges {
-            if matches!(exchange.source, Source::Har { .. }) {
-                coverage.include(exchange.place.input, exchange.time());
-                coverage.include(exchange.place.input, exchange.end.time);
-            }
+        for (&input, &(first, last)) in &shown.hars {
+            include(&mut coverage.spans, input, first);
+            include(&mut coverage.spans, input, last);
         }
         if coverage.spans.len() > 1 {
-            coverage.join(exchanges);
+            coverage.join(shown);
             let files: BTreeMap<RingFile<'_>, InputId> = files
                 .into_iter()
                 .filter_map(|(file, input)| Some((file, input?)))
@@ -75,7 +163,7 @@ impl Coverage {
                     coverage.follow_on(&mut vec![one, two], stem.within());
                 }
             }
-            coverage.take_in(exchanges);
+            coverage.take_in(&shown.servers);
         }
         coverage
     }
@@ -107,25 +195,13 @@ impl Coverage {
         }
     }
 
-    fn include(&mut self, input: InputId, time: Timestamp) {
-        let (first, last) = self.spans.entry(input).or_insert((time, time));
-        *first = time.min(*first);
-        *last = time.max(*last);
-    }
-
-    fn join(&mut self, exchanges: &[Exchange]) {
-        let mut sessions: BTreeMap<&SessionId, BTreeSet<InputId>> = BTreeMap::new();
-        for exchange in exchanges {
-            let mut inputs: Vec<InputId> = inputs_of(exchange).collect();
-            let ids = [exchange.asked_session(), exchange.given_session()];
-            for id in ids.into_iter().flatten() {
-                sessions.entry(id).or_default().extend(&inputs);
-            }
-            // A connection tells at whatever distance that it is the same capture.
-            self.follow_on(&mut inputs, ANY);
+    fn join(&mut self, shown: &Shown) {
+        // A connection tells at whatever distance that it is the same capture.
+        for inputs in &shown.connections {
+            self.follow_on(&mut inputs.clone(), ANY);
         }
-        for inputs in sessions.into_values().filter(|inputs| inputs.len() > 1) {
-            self.follow_on(&mut inputs.into_iter().collect(), AT_ONCE);
+        for inputs in &shown.sessions {
+            self.follow_on(&mut inputs.clone(), AT_ONCE);
         }
     }
 
@@ -149,15 +225,7 @@ impl Coverage {
 
     /// An input that lies wholly between two that go on with each other was made by the same capture, when it
     /// shows a server that they show: its files were changed while some connection said nothing.
-    fn take_in(&mut self, exchanges: &[Exchange]) {
-        let mut servers: BTreeMap<InputId, BTreeSet<&Endpoint>> = BTreeMap::new();
-        for exchange in exchanges {
-            if let (Some(server), Source::Packets) = (&exchange.server, exchange.source) {
-                for input in inputs_of(exchange) {
-                    servers.entry(input).or_default().insert(server);
-                }
-            }
-        }
+    fn take_in(&mut self, servers: &BTreeMap<InputId, BTreeSet<Endpoint>>) {
         let meet = |one: InputId, two: InputId| match (servers.get(&one), servers.get(&two)) {
             (Some(one), Some(two)) => one.iter().any(|server| two.contains(server)),
             _ => false,
@@ -317,7 +385,7 @@ mod tests {
         let inputs = (0..)
             .zip(spans)
             .map(|(number, &(first, last))| (InputId(number), None, at(first), at(last)));
-        let coverage = Coverage::of(inputs, exchanges);
+        let coverage = Coverage::of(inputs, &Shown::by_all(exchanges));
         let covered = coverage.covered(&of.iter().map(|&input| InputId(input)).collect());
         let seconds = |time: Option<Timestamp>| time.unwrap().nanos() / 1_000_000_000;
         let window = covered.window;
@@ -415,7 +483,7 @@ mod tests {
         let covered = |files: &[(Option<RingFile<'static>>, i64, i64)], input| {
             let inputs = (0..).zip(files);
             let inputs = inputs.map(|(n, &(file, from, to))| (InputId(n), file, at(from), at(to)));
-            let covered = Coverage::of(inputs, &[]).covered(&[InputId(input)].into());
+            let covered = Coverage::of(inputs, &Shown::default()).covered(&[InputId(input)].into());
             (covered.window.last, covered.lacks.len())
         };
         let files = [

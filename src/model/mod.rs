@@ -4,6 +4,7 @@
 pub mod analysis;
 pub mod case;
 pub mod coverage;
+pub mod elsewhere;
 pub mod event;
 pub mod exchange;
 pub mod flow;

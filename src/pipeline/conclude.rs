@@ -1,12 +1,13 @@
 //! Exchanges of all roads → the finished analysis: sorted, grouped, judged, counted.
 
-use super::{Options, packets::Counts};
+use super::{Options, learn::Learnt, packets::Counts};
 use crate::{
     anomaly::{Anomalies, Kind},
     audit, finding, input, mcp,
     model::{
         analysis::{Analysis, ClockOffset, Finding, Input, KeyLog, Opaque, SessionRef, Totals},
-        coverage::{Coverage, inputs_of},
+        coverage::{Coverage, Shown, inputs_of},
+        elsewhere::Elsewhere,
         exchange::{ConnectionId, EndCause, Exchange, Window},
         flow::{Endpoint, ServerFacts},
         id::SessionId,
@@ -53,6 +54,7 @@ fn keep_blanks(
     grouping: &Grouping,
     exchanges: &[Exchange],
     window: Window,
+    others: Option<&BTreeSet<Endpoint>>,
 ) {
     let of_sessions: BTreeSet<&Endpoint> = exchanges
         .iter()
@@ -62,7 +64,8 @@ fn keep_blanks(
         .collect();
     servers.blanks.retain(|blank| {
         blank.until = blank.until.min(window.last.unwrap_or(blank.until));
-        of_sessions.contains(&Endpoint::Address(blank.server))
+        let server = Endpoint::Address(blank.server);
+        of_sessions.contains(&server) || others.is_some_and(|others| others.contains(&server))
     });
 }
 
@@ -98,18 +101,18 @@ fn tell_ahead(inputs: &mut [Input], ahead: &BTreeMap<InputId, (Span, InputId)>) 
 }
 
 /// When each input was captured.
-fn coverage(inputs: &[Input], exchanges: &[Exchange]) -> Coverage {
+fn coverage(inputs: &[Input], shown: &Shown) -> Coverage {
     let times = (0..).zip(inputs).filter_map(|(number, input)| {
         let first = input.first_time?;
         let last = input.last_time.unwrap_or(first);
         let file = input::ring_file(&input.name);
         Some((InputId(number), file, first, last))
     });
-    Coverage::of(times, exchanges)
+    Coverage::of(times, shown)
 }
 
-/// Concludes a run.
-pub(super) fn conclude(harvest: Harvest, options: &Options) -> Analysis {
+/// Concludes a run, or a part of it with what is `learnt` of all.
+pub(super) fn conclude(harvest: Harvest, options: &Options, learnt: Option<&Learnt>) -> Analysis {
     let Harvest {
         key_logs,
         mut inputs,
@@ -125,7 +128,11 @@ pub(super) fn conclude(harvest: Harvest, options: &Options) -> Analysis {
         ahead,
     } = harvest;
     exchanges.retain(|exchange| is_wanted(exchange, options));
-    let clocks = mcp::vantage::align(&mut exchanges, &given.into_keys().collect());
+    let right = given.into_keys().collect();
+    let clocks = match learnt {
+        None => mcp::vantage::align(&mut exchanges, &right),
+        Some(learnt) => mcp::vantage::align_by(learnt.samples(), &mut exchanges, &right),
+    };
     put_right(&mut inputs, &clocks);
     tell_ahead(&mut inputs, &ahead);
     servers.put_back(&clocks.spans());
@@ -133,7 +140,16 @@ pub(super) fn conclude(harvest: Harvest, options: &Options) -> Analysis {
         window.include(exchange.time());
         window.include(exchange.end.time);
     }
-    let coverage = coverage(&inputs, &exchanges);
+    let times = learnt.map(|learnt| learnt.times(&clocks));
+    times
+        .into_iter()
+        .flatten()
+        .for_each(|time| window.include(time));
+    let shown = learnt.map_or_else(|| Shown::by_all(&exchanges), |learnt| learnt.shown(&clocks));
+    let coverage = coverage(&inputs, &shown);
+    let elsewhere = learnt.map_or_else(Elsewhere::default, |learnt| {
+        learnt.elsewhere(&exchanges, options, &clocks, &coverage)
+    });
     let mut ends: BTreeMap<BTreeSet<InputId>, Option<Timestamp>> = BTreeMap::new();
     for exchange in &mut exchanges {
         if exchange.end.cause == EndCause::CaptureEnd {
@@ -153,8 +169,16 @@ pub(super) fn conclude(harvest: Harvest, options: &Options) -> Analysis {
     let mut grouping = mcp::session::group(&exchanges);
     mcp::vantage::pair(&mut grouping, &mut exchanges);
     mcp::stream::thread(&mut grouping, &exchanges);
-    keep_blanks(&mut servers, &grouping, &exchanges, window);
-    let mut judged = audit::audit(&grouping, &exchanges, &coverage, &servers, &options.limits);
+    let others = learnt.map(Learnt::servers);
+    keep_blanks(&mut servers, &grouping, &exchanges, window, others);
+    let mut judged = audit::audit(
+        &grouping,
+        &exchanges,
+        &coverage,
+        &servers,
+        &elsewhere,
+        &options.limits,
+    );
     let overall = audit::overall::look(&grouping, &exchanges, &mut judged, options.window);
     let judgements: Vec<Vec<(Finding, Vec<u32>)>> = judged
         .par_iter()
@@ -272,7 +296,7 @@ pub(super) fn is_wanted(exchange: &Exchange, options: &Options) -> bool {
 }
 
 /// `--all-sse`: any event stream of one client and URL is a session of its own.
-fn name_session(exchange: &mut Exchange) {
+pub(super) fn name_session(exchange: &mut Exchange) {
     if let Some(name) = made_name(exchange)
         && let Some(request) = exchange.request.as_mut()
     {
@@ -302,7 +326,7 @@ pub(super) fn made_name(exchange: &Exchange) -> Option<SessionId> {
 
 /// Sorts by time and place, what has both in the order in which it came. Keys are sorted in place of exchanges, which
 /// are large: each of those moves once, and takes no other room.
-fn sort(exchanges: &mut [Exchange]) {
+pub(super) fn sort(exchanges: &mut [Exchange]) {
     let mut keys: Vec<(Timestamp, Place, Timestamp, usize)> = exchanges
         .par_iter()
         .enumerate()

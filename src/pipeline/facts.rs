@@ -9,12 +9,13 @@ use super::{
 use crate::{
     anomaly::Anomalies,
     error::Error,
-    facts::{self, Facts, Table},
+    facts::{self, Facts, Table, Whole},
     limits::Limits,
     mcp,
     model::{
         analysis::{ClockOffset, Input},
         exchange::Exchange,
+        id::SessionId,
         place::{InputId, Place},
         prose::{Prose, prose},
         time::Span,
@@ -24,6 +25,7 @@ use rayon::prelude::*;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
+    io::Read,
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     sync::atomic::Ordering,
@@ -51,6 +53,12 @@ pub(super) fn settings(options: &Options) -> String {
         words.push("--all-sse".to_owned());
     }
     words.join(" ")
+}
+
+/// The session that an exchange is put to.
+pub(super) fn session(exchange: &Exchange, options: &Options) -> Option<SessionId> {
+    let own = mcp::session::session_id(exchange);
+    own.or_else(|| conclude::made_name(exchange).filter(|_| options.all_sse))
 }
 
 /// What is kept of a run.
@@ -93,10 +101,7 @@ pub(super) fn of(harvest: Harvest, options: &Options) -> Facts {
     exchanges.retain(|exchange| conclude::is_wanted(exchange, options));
     let sessions = exchanges
         .iter()
-        .map(|exchange| {
-            let own = mcp::session::session_id(exchange);
-            own.or_else(|| conclude::made_name(exchange).filter(|_| options.all_sse))
-        })
+        .map(|exchange| session(exchange, options))
         .collect();
     Facts {
         settings: settings(options),
@@ -111,6 +116,18 @@ pub(super) fn of(harvest: Harvest, options: &Options) -> Facts {
         key_logs,
         ahead,
     }
+}
+
+/// Reads a stream of some of the exchanges of a run, with all that is known of its inputs.
+///
+/// # Errors
+///
+/// When it is none, or of facts with other settings.
+pub(super) fn from_stream(stream: &mut dyn Read, options: &Options) -> Result<Harvest, Error> {
+    let facts = facts::read_stream(stream, &settings(options))?;
+    let mut harvest = Harvest::default();
+    Merge::new(&mut harvest, &BTreeSet::new(), options.limits).take(facts);
+    Ok(harvest)
 }
 
 /// Reads one file. What the decoder of Parquet does not expect may make it panic: that is the file's fault, and
@@ -152,7 +169,7 @@ pub(super) fn take_in(
             Err(error) => complain(harvest, files, index, |name| reason(name, &error)),
         }
     }
-    let joined = facts::join(good, &settings(options));
+    let joined = facts::join(good, &settings(options), Whole::Yes);
     for (index, why) in joined.wrong {
         complain(harvest, files, index, |_| why);
     }

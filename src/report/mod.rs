@@ -13,6 +13,7 @@
     )
 )]
 
+mod arrow;
 mod csv;
 pub mod docs;
 pub mod escape;
@@ -121,6 +122,14 @@ pub static SARIF: Report = Report {
     file: "",
     about: "Findings as SARIF 2.1.0, for code scanning.",
     write: sarif::write,
+};
+
+/// Rows of several tables for engines.
+pub static ARROW: Report = Report {
+    name: "arrow",
+    file: "",
+    about: "Resumes, findings, incidents, timers, shares, servers and sessions as an Arrow IPC stream, for engines.",
+    write: arrow::write,
 };
 
 /// What a person reads first.

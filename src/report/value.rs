@@ -143,7 +143,7 @@ impl Value<'_> {
     }
 
     /// Appends the value as plain text, hidden characters and all.
-    fn write_raw(&self, style: &Style, out: &mut String) {
+    pub(super) fn write_raw(&self, style: &Style, out: &mut String) {
         // Writing to a string cannot fail.
         match *self {
             Self::Unknown => {}

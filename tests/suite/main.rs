@@ -75,6 +75,9 @@ mod redact;
 // Facts as Parquet, audited again.
 mod facts;
 
+// Audits in parts, as engines make them.
+mod parts;
+
 // Pages and reports that are generated from the code, held against the committed ones.
 mod docs;
 

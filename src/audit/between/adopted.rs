@@ -65,6 +65,8 @@ impl<'a> Adoptions<'a> {
         for (number, exchange) in (0..).zip(run.exchanges) {
             all.add(number, exchange);
         }
+        let elsewhere = run.elsewhere.may_have_issued;
+        all.unknown = all.unknown.into_iter().chain(elsewhere).min();
         all
     }
 
@@ -241,7 +243,8 @@ fn asked(exchange: &Exchange) -> Option<&SessionId> {
 
 /// Whether an exchange may have issued an id that the capture does not show: an initialize whose
 /// answer is not there, or anything of which head or question are missing.
-fn may_have_issued(exchange: &Exchange) -> bool {
+#[must_use]
+pub fn may_have_issued(exchange: &Exchange) -> bool {
     let head_lost = exchange.response.is_none() && exchange.is_initialize()
         || exchange.has_hole(Part::ResponseHead);
     let question_lost = match &exchange.request {

@@ -11,6 +11,7 @@ mod twice;
 
 use crate::model::{
     case::{Adopted, Reissued, SessionCase, Shared, Site, WeakIds},
+    elsewhere::Elsewhere,
     exchange::Exchange,
     flow::{Endpoint, ServerFacts},
     message::PayloadHash,
@@ -18,6 +19,7 @@ use crate::model::{
     session::{Grouping, Session},
     time::Timestamp,
 };
+pub use adopted::may_have_issued;
 use rayon::prelude::*;
 use std::net::IpAddr;
 pub use twice::{Around, Calls};
@@ -35,6 +37,8 @@ pub struct Run<'a> {
     pub whole: &'a [bool],
     /// What packets show of servers beside their exchanges.
     pub servers: &'a ServerFacts,
+    /// What parts of the run lack that are not at hand.
+    pub elsewhere: &'a Elsewhere,
 }
 
 impl<'a> Run<'a> {

@@ -78,8 +78,18 @@ impl Clocks {
 /// that of packets before that of a HAR, then the one that is behind the others. Those of `right` are as they
 /// should be, and the others are put on theirs.
 pub fn align(exchanges: &mut [Exchange], right: &BTreeSet<InputId>) -> Clocks {
+    let samples = Samples::of(exchanges);
+    align_by(&samples, exchanges, right)
+}
+
+/// The same by samples that are not of these exchanges alone.
+pub fn align_by(
+    samples: &Samples,
+    exchanges: &mut [Exchange],
+    right: &BTreeSet<InputId>,
+) -> Clocks {
     let clocks = Clocks {
-        ahead: ahead(&samples(exchanges), right),
+        ahead: ahead(samples, right),
     };
     if !clocks.ahead.is_empty() {
         for exchange in exchanges {
@@ -90,21 +100,27 @@ pub fn align(exchanges: &mut [Exchange], right: &BTreeSet<InputId>) -> Clocks {
 }
 
 /// How far the later input of a pair is ahead of the earlier one, by one exchange that both show.
-#[derive(Clone, Copy, Debug)]
-struct Sample {
-    ahead: Span,
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Sample {
+    /// By what comes before others: those of the same bytes, then what was asked.
+    pub rank: (u8, u64),
+    /// How far.
+    pub ahead: Span,
     /// So many exchanges that say so are enough: one of the same bytes, two when one of them issued the
     /// session, else three.
-    enough: usize,
+    pub enough: u8,
 }
 
-/// What pairs of inputs show of their clocks.
-#[derive(Debug, Default)]
-struct Samples {
-    of_pair: BTreeMap<(InputId, InputId), Vec<Sample>>,
+/// What pairs of inputs show of their clocks. Of several parts of a run, all together ([`Samples::merge`]): no two
+/// exchanges of different sessions make a sample.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Samples {
+    /// How far the second input of a pair is ahead.
+    pub of_pair: BTreeMap<(InputId, InputId), Vec<Sample>>,
     /// Inputs that are of one place.
-    one_place: BTreeSet<(InputId, InputId)>,
-    packets: BTreeSet<InputId>,
+    pub one_place: BTreeSet<(InputId, InputId)>,
+    /// Inputs that have packets.
+    pub packets: BTreeSet<InputId>,
 }
 
 fn samples(exchanges: &[Exchange]) -> Samples {
@@ -132,10 +148,10 @@ fn samples(exchanges: &[Exchange]) -> Samples {
         .collect();
     // The same bytes, however often the same was asked.
     let bytes = |shown: &Shown<'_>| (shown.digest, shown.exchange.sequences);
-    samples.compare(&mut all, bytes, |shown| {
+    samples.compare(0, &mut all, bytes, |shown| {
         matches!(shown.exchange.sequences, [Some(_), Some(_)])
     });
-    samples.compare(&mut all, |shown| (shown.digest, [None, None]), |_| true);
+    samples.compare(1, &mut all, |shown| (shown.digest, [None, None]), |_| true);
     samples
 }
 
@@ -160,10 +176,29 @@ impl Shown<'_> {
 }
 
 impl Samples {
+    /// What exchanges show.
+    #[must_use]
+    pub fn of(exchanges: &[Exchange]) -> Self {
+        samples(exchanges)
+    }
+
+    /// Adds what exchanges of other sessions show.
+    pub fn merge(&mut self, other: Self) {
+        for (pair, more) in other.of_pair {
+            let list = self.of_pair.entry(pair).or_default();
+            list.extend(more);
+            list.sort_by_key(|sample| sample.rank);
+            list.truncate(SAMPLES);
+        }
+        self.one_place.extend(other.one_place);
+        self.packets.extend(other.packets);
+    }
+
     /// Compares what inputs show under one key. What one shows several times within a moment are sides of one
     /// exchange; else it may be any of them.
     fn compare(
         &mut self,
+        round: u8,
         all: &mut [Shown<'_>],
         key: impl Fn(&Shown<'_>) -> (u64, [Option<u32>; 2]),
         counts: impl Fn(&Shown<'_>) -> bool,
@@ -180,14 +215,14 @@ impl Samples {
                 .collect();
             for (index, one) in shown.iter().enumerate() {
                 for two in shown.iter().skip(index + 1) {
-                    self.note(one, two);
+                    self.note(round, one, two);
                 }
             }
         }
     }
 
     /// Takes the first two of what two inputs show that may be one.
-    fn note(&mut self, one: &[Shown<'_>], two: &[Shown<'_>]) {
+    fn note(&mut self, round: u8, one: &[Shown<'_>], two: &[Shown<'_>]) {
         let all = one.iter().take(SIDES).flat_map(|one| {
             let two = two.iter().take(SIDES);
             two.map(move |two| (one, two))
@@ -198,6 +233,7 @@ impl Samples {
             .chain(known)
             .find(|(one, two)| are_alike(one.exchange, two.exchange))
             .unwrap_or(first);
+        let rank = (round, one.digest);
         let (one, two) = (one.exchange, two.exchange);
         let (input, other) = (one.place.input, two.place.input);
         let pair = (input, other);
@@ -224,6 +260,7 @@ impl Samples {
         let list = self.of_pair.entry(pair).or_default();
         if list.len() < SAMPLES {
             list.push(Sample {
+                rank,
                 ahead: two.time().since(one.time()),
                 enough: match (same, one.is_initialize() && one.given_session().is_some()) {
                     (true, _) => 1,
@@ -262,7 +299,7 @@ impl Samples {
             .filter(|sample| (first..=last).contains(&&sample.ahead))
             .map(|sample| sample.enough)
             .min()?;
-        let enough = together.len() >= enough;
+        let enough = together.len() >= usize::from(enough);
         let middle = together.get(together.len() / 2)?;
         (enough && together.len() * 2 > all.len()).then_some(*middle)
     }

@@ -21,7 +21,7 @@ mod road;
 mod sides;
 
 use crate::model::{exchange::Exchange, session::Grouping};
-pub use clocks::{Ahead, Clocks, align};
+pub use clocks::{Ahead, Clocks, Sample, Samples, align, align_by};
 use likeness::Likeness;
 use rayon::prelude::*;
 
