@@ -1,8 +1,9 @@
 //! Instructions that an audit takes, counted by callgrind: the same on a busy machine as on a quiet one.
 //!
 //! `cargo bench --bench instructions` fails where a capture takes more than a twentieth above what
-//! `benches/instructions.txt` says. Who makes it slower on purpose, or faster, writes what was counted there, and why
-//! into the commit. Needs valgrind, and gungraun-runner of gungraun's version (`.ci/run` installs both).
+//! `benches/instructions.txt` says, and so does `cargo bench --profile dev --bench instructions`, which `.ci/run` runs as it
+//! needs no second build, with `benches/instructions-dev.txt`. Who makes it slower on purpose, or faster, writes what was
+//! counted into both, and why into the commit. Needs valgrind, and gungraun-runner of gungraun's version (`.ci/run` installs both).
 
 #![allow(missing_docs, reason = "what gungraun's macros make has none")]
 #![allow(
@@ -21,7 +22,11 @@ use std::{
 use traffic::{Road, Shape};
 
 /// The counts that are held to: a name and a number a line.
-const KNOWN: &str = include_str!("instructions.txt");
+const KNOWN: &str = if cfg!(debug_assertions) {
+    include_str!("instructions-dev.txt")
+} else {
+    include_str!("instructions.txt")
+};
 
 /// What is audited, by name.
 const CASES: [(&str, Shape, Road); 7] = [
@@ -56,7 +61,7 @@ fn known(name: &str) -> u64 {
         .filter_map(|line| line.split_once(' '))
         .find(|(known, _)| *known == name)
         .and_then(|(_, count)| count.trim().replace('_', "").parse().ok())
-        .unwrap_or_else(|| panic!("benches/instructions.txt has no count for {name}"))
+        .unwrap_or_else(|| panic!("no count is known for {name}"))
 }
 
 fn held_to(name: &str) -> BinaryBenchmarkConfig {
