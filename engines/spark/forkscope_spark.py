@@ -13,6 +13,7 @@ Rows are Arrow all the way. Python hands them on and decides nothing about them.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes
 import heapq
 import ipaddress
@@ -215,44 +216,44 @@ class Forkscope:
         shipped = SparkFiles.get(self.name)
         return shipped if os.path.isfile(shipped) else shutil.which(self.name) or self.name
 
-    def run(self, *arguments: str, feed: Optional[Callable[[IO[bytes]], None]] = None, learnt: Optional[bytes] = None) -> Ran:
-        """Runs it to its end.
+    @contextlib.contextmanager
+    def run(
+        self, *arguments: str, feed: Optional[Callable[[IO[bytes]], None]] = None, learnt: Optional[bytes] = None
+    ) -> Iterator[Ran]:
+        """Runs it to its end; what it wrote is there within the context.
 
         `feed` writes to its standard input. What it says goes to files without a name, which are gone with this process
         however it ends; so no pipe fills up while nobody reads it, and nothing is taken from a run that fails later.
         """
         command = [self.path(), *arguments]
-        out, err = spool(), spool()
-        handed_on = []
-        if learnt is not None:
-            file = spool()
-            file.write(learnt)
-            file.seek(0)
-            handed_on = [file.fileno()]
-            command += ["--learnt", f"/dev/fd/{file.fileno()}"]
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE if feed else subprocess.DEVNULL,
-            stdout=out,
-            stderr=err,
-            pass_fds=handed_on,
-            preexec_fn=_end_with_parent(),
-        )
-        fed = True
-        try:
-            if feed:
-                try:
-                    with process.stdin:
-                        feed(process.stdin)
-                except BrokenPipeError:
-                    fed = False
-            code = process.wait()
-        finally:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
-        err.seek(0)
-        return Ran(command, code, fed, out, err.read().decode(errors="replace").strip())
+        with spool() as out, spool() as err, spool() as file:
+            if learnt is not None:
+                file.write(learnt)
+                file.seek(0)
+                command += ["--learnt", f"/dev/fd/{file.fileno()}"]
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE if feed else subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                pass_fds=[file.fileno()],
+                preexec_fn=_end_with_parent(),
+            )
+            fed = True
+            try:
+                if feed:
+                    try:
+                        with process.stdin:
+                            feed(process.stdin)
+                    except BrokenPipeError:
+                        fed = False
+                code = process.wait()
+            finally:
+                if process.poll() is None:
+                    process.kill()
+                    process.wait()
+            err.seek(0)
+            yield Ran(command, code, fed, out, err.read().decode(errors="replace").strip())
 
 
 @dataclass(frozen=True)
@@ -358,20 +359,23 @@ class Shapes:
         with tempfile.NamedTemporaryFile(suffix=".pcap") as file:
             file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262144, 1))
             file.flush()
-            facts = forkscope.run("extract", *forkscope.extract, "-o", "-", file.name)
-        rows = facts.text()
-        if not facts.is_whole():
-            raise ForkscopeError(f"{facts.why()}: no whole stream of facts")
+            with forkscope.run("extract", *forkscope.extract, "-o", "-", file.name) as ran:
+                rows = ran.text()
+                if not ran.is_whole():
+                    raise ForkscopeError(f"{ran.why()}: no whole stream of facts")
+                facts = ran.stream().schema
 
         def feed(to: IO[bytes]) -> None:
             to.write(rows)
 
-        learnt = forkscope.run("learn", "--facts", "-", feed=feed).text()
-        concluded = forkscope.run("learn", learnt=learnt).text()
-        audited = forkscope.run("audit", *forkscope.audit, "--facts", "-", feed=feed, learnt=concluded)
-        audited.text(codes=(0, 1))
-        schema = facts.stream().schema
-        return cls(plain_schema(schema, bytes_too=False), plain_schema(schema), plain_schema(audited.stream().schema))
+        with forkscope.run("learn", "--facts", "-", feed=feed) as ran:
+            learnt = ran.text()
+        with forkscope.run("learn", learnt=learnt) as ran:
+            concluded = ran.text()
+        with forkscope.run("audit", *forkscope.audit, "--facts", "-", feed=feed, learnt=concluded) as ran:
+            ran.text(codes=(0, 1))
+            rows_of_audit = ran.stream().schema
+        return cls(plain_schema(facts, bytes_too=False), plain_schema(facts), plain_schema(rows_of_audit))
 
 
 def feeder(shapes: Shapes, whole: Sequence[bytes], rows: Iterable[pa.RecordBatch]) -> Callable[[IO[bytes]], None]:
@@ -394,7 +398,7 @@ OF_CAPTURES = {signal.SIGSEGV, signal.SIGABRT, signal.SIGILL, signal.SIGFPE, sig
 PANIC = 101
 
 
-def extract(forkscope: Forkscope, groups_: Sequence[Sequence[str]], shapes: Shapes, patience: int) -> Batches:
+def extract(forkscope: Forkscope, work: Sequence[Sequence[str]], shapes: Shapes, patience: int) -> Batches:
     """The facts of captures, group by group.
 
     A group on which forkscope dies is read again file by file; a file on which it dies is one row, of a table of its
@@ -403,12 +407,12 @@ def extract(forkscope: Forkscope, groups_: Sequence[Sequence[str]], shapes: Shap
     Raises:
         ForkscopeError: It looks like the machine's fault, and the task was not tried `patience` times yet.
     """
-    for files in groups_:
-        ran = forkscope.run("extract", *forkscope.extract, "-o", "-", "--", *files)
-        if ran.code in (0, 2) and ran.is_whole():
-            for batch in ran.stream():
-                yield conform(batch, shapes.facts)
-            continue
+    for files in work:
+        with forkscope.run("extract", *forkscope.extract, "-o", "-", "--", *files) as ran:
+            if ran.code in (0, 2) and ran.is_whole():
+                for batch in ran.stream():
+                    yield conform(batch, shapes.facts)
+                continue
         of_capture = ran.code == PANIC or -ran.code in OF_CAPTURES
         if not of_capture and TaskContext.get().attemptNumber() < patience:
             raise ForkscopeError(f"{', '.join(files)}: {ran.why()}")
@@ -426,8 +430,9 @@ def learn(forkscope: Forkscope, rows: Batches, shapes: Shapes, whole: Sequence[b
     first = next((batch for batch in rows if batch.num_rows), None)
     if first is None:
         return
-    ran = forkscope.run("learn", "--facts", "-", feed=feeder(shapes, whole, itertools.chain([first], rows)))
-    yield pa.RecordBatch.from_pydict({"learnt": [ran.text()]})
+    with forkscope.run("learn", "--facts", "-", feed=feeder(shapes, whole, itertools.chain([first], rows))) as ran:
+        learnt = ran.text()
+    yield pa.RecordBatch.from_pydict({"learnt": [learnt]})
 
 
 def audited(forkscope: Forkscope, rows: Batches, shapes: Shapes, whole: Sequence[bytes], concluded: bytes) -> Batches:
@@ -449,13 +454,13 @@ def audited(forkscope: Forkscope, rows: Batches, shapes: Shapes, whole: Sequence
             yield batch
 
     feed = feeder(shapes, whole, told(itertools.chain([first], rows)))
-    ran = forkscope.run("audit", *forkscope.audit, "--facts", "-", feed=feed, learnt=concluded)
-    if ran.code not in (0, 1) or not ran.fed or not ran.is_whole():
-        raise ForkscopeError(ran.why())
-    process = pa.scalar(min(components), pa.int64())
-    for batch in ran.stream():
-        columns = [pa.repeat(process, batch.num_rows), *conform(batch, shapes.audited).columns]
-        yield pa.RecordBatch.from_arrays(columns, names=["process", *shapes.audited.names])
+    with forkscope.run("audit", *forkscope.audit, "--facts", "-", feed=feed, learnt=concluded) as ran:
+        if ran.code not in (0, 1) or not ran.fed or not ran.is_whole():
+            raise ForkscopeError(ran.why())
+        process = pa.scalar(min(components), pa.int64())
+        for batch in ran.stream():
+            columns = [pa.repeat(process, batch.num_rows), *conform(batch, shapes.audited).columns]
+            yield pa.RecordBatch.from_arrays(columns, names=["process", *shapes.audited.names])
 
 
 # ---- the job ----
@@ -556,7 +561,8 @@ def conclude(forkscope: Forkscope, learnt: Sequence[bytes]) -> tuple[bytes, dict
     """What all that was learnt comes to, and the component of each key."""
     if not learnt:
         return b"", {}
-    concluded = forkscope.run("learn", learnt=b"".join(learnt)).text()
+    with forkscope.run("learn", learnt=b"".join(learnt)) as ran:
+        concluded = ran.text()
     components: dict[str, int] = {}
     for line in concluded.splitlines():
         said = json.loads(line)
@@ -619,12 +625,12 @@ def time_text(column: str) -> Any:
     """
     day, second = 86_400_000_000_000, 1_000_000_000
     return F.expr(
-        f"format_string('%sT%02d:%02d:%02d.%sZ',"
+        f"if({column} is null, null, format_string('%sT%02d:%02d:%02d.%sZ',"
         f" string(date_add(date'1970-01-01', int(({column} - pmod({column}, {day})) div {day}))),"
         f" pmod({column}, {day}) div {3600 * second},"
         f" pmod({column}, {3600 * second}) div {60 * second},"
         f" pmod({column}, {60 * second}) div {second},"
-        f" regexp_replace(lpad(pmod({column}, {second}), 9, '0'), '000$', ''))"
+        f" regexp_replace(lpad(pmod({column}, {second}), 9, '0'), '000$', '')))"
     )
 
 
