@@ -298,6 +298,11 @@ class OnACluster(unittest.TestCase):
             .appName("forkscope-test")
             .config("spark.executor.memory", "1g")
             .config("spark.executorEnv.ON_EXECUTOR", "yes")
+            # Rows are few: compiling for speed would take most of the time.
+            .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
+            .config("spark.executor.extraJavaOptions", "-XX:TieredStopAtLevel=1")
+            .config("spark.sql.codegen.wholeStage", "false")
+            .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
             .config("spark.ui.enabled", "false")
             .config("spark.ui.showConsoleProgress", "false")
             .config("spark.driver.host", "127.0.0.1")
