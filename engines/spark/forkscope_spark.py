@@ -1,4 +1,4 @@
-"""Audits captures with forkscope on a cluster: Apache Spark schedules and shuffles, forkscope extracts, learns and audits.
+"""Audits captures with forkscope on a cluster: Spark schedules and shuffles, forkscope extracts, learns and audits.
 
     spark-submit engines/spark/forkscope_spark.py --out DIR PATH...
 
@@ -172,7 +172,7 @@ def ring(path: str) -> Optional[tuple[str, ...]]:
 
 
 def groups(found: Iterable[Capture], apart: bool) -> list[list[Capture]]:
-    """The captures that one process reads: files of one ring are one body of evidence, as a connection may run over them."""
+    """The captures that one process reads together: files of one ring, as a connection may run over them."""
     together: dict[Any, list[Capture]] = {}
     for capture in found:
         key = None if apart else ring(capture.path)
@@ -413,13 +413,16 @@ def extract(forkscope: Forkscope, work: Sequence[Sequence[str]], shapes: Shapes,
                 for batch in ran.stream():
                     yield conform(batch, shapes.facts)
                 continue
+        context = TaskContext.get()
         of_capture = ran.code == PANIC or -ran.code in OF_CAPTURES
-        if not of_capture and TaskContext.get().attemptNumber() < patience:
-            raise ForkscopeError(f"{', '.join(files)}: {ran.why()}")
+        # Names of files are bytes, and perhaps none of UTF-8.
+        names = [file.encode(errors="replace").decode() for file in files]
+        if not of_capture and context is not None and context.attemptNumber() < patience:
+            raise ForkscopeError(f"cannot read {', '.join(names)}: {ran.why()}")
         if len(files) > 1:
             yield from extract(forkscope, [[file] for file in files], shapes, patience)
         else:
-            name = files[0].encode(errors="replace").decode()
+            (name,) = names
             why = {"text": f"cannot read {name}: {ran.why()}", "names": []}
             row = {"table": "died", "input": {"name": name, "unreadable": why}, "events": []}
             yield pa.RecordBatch.from_pylist([row], schema=shapes.facts)
@@ -501,7 +504,7 @@ def audit(
         read = read.persist(StorageLevel.MEMORY_AND_DISK)
     else:
         read.write.parquet(facts)
-        read = spark.read.schema(spark_schema(shapes.facts)).parquet(facts)
+        read = spark.read.schema(from_arrow_schema(shapes.facts)).parquet(facts)
 
     # What all processes get, as they get it: a row a run and a row an input.
     def stored(rows: Batches) -> Batches:
@@ -529,17 +532,12 @@ def audit(
     )
     rows = by_component.mapInArrow(
         lambda rows: audited(call, rows, shapes, whole.value, known.value),
-        spark_schema(shapes.audited.insert(0, pa.field("process", pa.int64()))),
+        from_arrow_schema(shapes.audited.insert(0, pa.field("process", pa.int64()))),
     ).persist(StorageLevel.MEMORY_AND_DISK)
     tables = {table: rows.where(F.col("table") == table).select("process", f"{table}.*") for table in AUDITED}
     tables |= numbered(spark, tables["incidents"], tables["resumes"])
     tables = {table: of.drop("process") for table, of in tables.items()}
     return tables | {"inputs": inputs_of(read)}
-
-
-def spark_schema(schema: pa.Schema) -> StructType:
-    """A schema of `plain` types as Spark's."""
-    return from_arrow_schema(schema)
 
 
 def facts_of(spark: SparkSession, forkscope: Forkscope, shapes: Shapes, work: list[list[list[str]]]) -> DataFrame:
@@ -554,7 +552,7 @@ def facts_of(spark: SparkSession, forkscope: Forkscope, shapes: Shapes, work: li
             for number in batch.column(0).to_pylist():
                 yield from extract(forkscope, todo.value[number], shapes, max(0, tries - 2))
 
-    return spark.range(0, len(work), 1, max(1, len(work))).mapInArrow(read, spark_schema(shapes.facts))
+    return spark.range(0, len(work), 1, max(1, len(work))).mapInArrow(read, from_arrow_schema(shapes.facts))
 
 
 def conclude(forkscope: Forkscope, learnt: Sequence[bytes]) -> tuple[bytes, dict[str, int]]:
@@ -577,13 +575,13 @@ def numbered(spark: SparkSession, incidents: DataFrame, resumes: DataFrame) -> d
     """Both tables with incidents numbered over all processes: in order of time, then of the server."""
     found = incidents.select("start_time", "server", "process", "incident").collect()
     # Without its Z a time without nanoseconds comes before those with them.
-    found.sort(key=lambda row: (row["start_time"].rstrip("Z"), server_order(row["server"]), row["process"], row["incident"]))
+    found.sort(key=lambda row: (row["start_time"].rstrip("Z"), server_order(row["server"]), *row[2:]))
     numbers = [(row["process"], row["incident"], number) for number, row in enumerate(found, 1)]
     of = F.broadcast(spark.createDataFrame(numbers, "process bigint, incident bigint, number bigint"))
 
     def renumber(table: DataFrame) -> DataFrame:
-        joined = table.join(of, ["process", "incident"], "left")
-        return joined.select(*(F.col("number").alias("incident") if name == "incident" else name for name in table.columns))
+        new = {"incident": F.col("number").alias("incident")}
+        return table.join(of, ["process", "incident"], "left").select(*(new.get(name, name) for name in table.columns))
 
     return {"incidents": renumber(incidents), "resumes": renumber(resumes)}
 
@@ -659,25 +657,60 @@ def cell(field: Any) -> Any:
     return F.when(formula, F.concat(F.lit("'"), column)).otherwise(column).alias(field.name)
 
 
-def arguments(given: Optional[Sequence[str]] = None) -> argparse.Namespace:
+def is_there(spark: SparkSession, path: str) -> bool:
+    """Whether there is such a file or folder, on whichever file system Spark writes to."""
+    hadoop = spark.sparkContext._jvm.org.apache.hadoop.fs.Path(path)
+    return hadoop.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration()).exists(hadoop)
+
+
+def parser() -> argparse.ArgumentParser:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="forkscope_spark.py", description="Audits captures with forkscope on a cluster.")
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="captures and folders of them, on a file system that the driver and all executors see under the same path")
-    parser.add_argument("--out", required=True, metavar="DIR", help="where the tables go: DIR/parquet/NAME and DIR/csv/NAME, which must not be there yet")
-    parser.add_argument("--forkscope", default="forkscope", metavar="PATH", help="the binary, on every node; or the name of one that was shipped with --files (default: %(default)s)")
-    parser.add_argument("--facts", metavar="DIR", help="write the facts to DIR, as Parquet, and read them back, instead of holding them on the executors")
-    parser.add_argument("--partitions", type=int, metavar="N", help="tasks of the audit (default: four a core)")
-    parser.add_argument("--window", metavar="DUR", help="as of forkscope audit: how far apart cuts of one incident are at most")
-    parser.add_argument("--apart", action="store_true", help="read each file by itself, also files of one rotated capture")
-    parser.add_argument("--keylog", action="append", default=[], metavar="FILE", help="TLS secrets, where all executors see them; repeatable")
-    return parser.parse_args(given)
+    line = argparse.ArgumentParser(
+        prog="forkscope_spark.py", description="Audits captures with forkscope on a cluster."
+    )
+    line.add_argument(
+        "paths",
+        nargs="+",
+        metavar="PATH",
+        help="captures and folders of them, on a file system that the driver and all executors see under the same path",
+    )
+    line.add_argument(
+        "--out",
+        required=True,
+        metavar="DIR",
+        help="where the tables go: DIR/parquet/NAME and DIR/csv/NAME, which must not be there yet",
+    )
+    line.add_argument(
+        "--forkscope",
+        default="forkscope",
+        metavar="PATH",
+        help="the binary, under this path on every node, or the name of one that --files ships (default: %(default)s)",
+    )
+    line.add_argument(
+        "--facts",
+        metavar="DIR",
+        help="write the facts to DIR, as Parquet, and read them back, instead of holding them on the executors",
+    )
+    line.add_argument("--partitions", type=int, metavar="N", help="tasks of the audit (default: four a core)")
+    line.add_argument("--window", metavar="DUR", help="as of forkscope audit: how far apart cuts of one incident may be")
+    line.add_argument(
+        "--apart", action="store_true", help="read each file by itself, files of one rotated capture too"
+    )
+    line.add_argument(
+        "--keylog", action="append", default=[], metavar="FILE", help="TLS secrets, seen by all executors; repeatable"
+    )
+    return line
 
 
 def main() -> None:
     """Runs the job from the command line."""
-    options = arguments()
+    line = parser()
+    options = line.parse_args()
     spark = SparkSession.builder.appName("forkscope").getOrCreate()
     try:
+        for folder in (f"{options.out}/parquet", f"{options.out}/csv", options.facts):
+            if folder and is_there(spark, folder):
+                line.error(f"{folder} is there already")
         tables = audit(
             spark,
             options.paths,
@@ -689,6 +722,10 @@ def main() -> None:
             key_logs=options.keylog,
         )
         write(tables, options.out)
+        inputs = spark.read.parquet(f"{options.out}/parquet/inputs")
+        damaged = inputs.where("damaged is not null").count()
+        if damaged:
+            print(f"forkscope: {damaged} of {inputs.count()} inputs are damaged or not readable", file=sys.stderr)
     finally:
         spark.stop()
 

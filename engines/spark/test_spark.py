@@ -37,7 +37,7 @@ CAPTURES = os.path.abspath(os.environ["FORKSCOPE_CAPTURES"])
 Row = Mapping[str, Any]
 
 HOLDS = """#!/bin/sh
-# forkscope; but on executors, where a file has the name of its command, who takes the file away tells its process and waits.
+# forkscope; but where a file has the name of its command, who takes that away, on an executor, tells its process and waits.
 if [ -n "$ON_EXECUTOR" ] && mv '{folder}'/"$1" '{folder}'/taken 2>/dev/null; then
     echo $$ >'{folder}/who'
     read -r _ <'{folder}/never'
@@ -90,8 +90,8 @@ def report(folder: Path) -> dict[str, list[Row]]:
 
     def captured(row: Row) -> Row:
         # Of inputs, times are there as they were put right, and facts have them as captured.
-        times = {name: row[name] and before(row[name], row["clock_offset_ms"] or 0) for name in ("first_time", "last_time")}
-        return {**row, **times}
+        ahead, times = row["clock_offset_ms"] or 0, ("first_time", "last_time")
+        return {**row, **{name: row[name] and before(row[name], ahead) for name in times}}
 
     return {
         "resumes": [row for session in within for row in session["resumes"]],
@@ -241,7 +241,7 @@ class Deaths(unittest.TestCase):
     def test_it_costs_its_own_file_alone(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             good = sorted(Path(CAPTURES).glob("*.pcap"))[0]
-            files = [str(Path(folder, f"x_{n:05}_20260101000000_{name}.pcap")) for n, name in enumerate(("good", "poison"))]
+            files = [os.path.join(folder, f"{name}.pcap") for name in ("good", "poison")]
             for file in files:
                 shutil.copy(good, file)
             call = job.Forkscope(script(Path(folder, "dies"), DIES), ("-q",))
@@ -253,6 +253,14 @@ class Deaths(unittest.TestCase):
             of_poison = next(row["input"] for row in rows if row["table"] == "died")
             self.assertEqual(of_poison["name"], files[1])
             self.assertIn("SIGSEGV", of_poison["unreadable"]["text"])
+
+    def test_a_name_that_is_no_text_is_a_row(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, os.fsdecode(b"\xff.pcap"))
+            Path(file).touch()
+            call = job.Forkscope(FORKSCOPE, ("-q",))
+            (rows,) = job.extract(call, [[file]], job.Shapes.of(call), patience=2)
+            self.assertEqual([row["input"]["name"] for row in rows.to_pylist()], [f"{folder}/?.pcap"])
 
 
 class OnACluster(unittest.TestCase):
@@ -323,7 +331,8 @@ class OnACluster(unittest.TestCase):
         for _, handle in executors:
             os.close(handle)
         # Logs of the workers, which are where Spark is.
-        shutil.rmtree(Path(os.environ.get("SPARK_HOME", Path(pyspark.__file__).parent), "work", application), ignore_errors=True)
+        home = os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent
+        shutil.rmtree(Path(home, "work", application), ignore_errors=True)
         if left or processes(cls.forkscope):
             raise AssertionError(f"processes are left: {left or processes(cls.forkscope)}")
 
@@ -348,8 +357,8 @@ class OnACluster(unittest.TestCase):
         return {table: [row.asDict() for row in of.collect()] for table, of in tables.items()}
 
     def test_1_says_of_facts_what_one_machine_says_of_them(self) -> None:
-        out = self.folder / "out"
-        job.write(job.audit(self.spark, self.paths, forkscope=self.forkscope, facts=str(self.folder / "facts")), str(out))
+        out, facts = self.folder / "out", self.folder / "facts"
+        job.write(job.audit(self.spark, self.paths, forkscope=self.forkscope, facts=str(facts)), str(out))
         tables = {folder.name: parquet.read_table(folder).to_pylist() for folder in (out / "parquet").iterdir()}
         self.assert_same(tables, self.of_groups)
         for table, rows in tables.items():
