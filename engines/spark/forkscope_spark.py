@@ -241,10 +241,10 @@ class Forkscope:
             )
             fed = True
             try:
-                if feed:
+                if feed and process.stdin:
                     try:
-                        with process.stdin:
-                            feed(process.stdin)
+                        with process.stdin as stdin:
+                            feed(stdin)
                     except BrokenPipeError:
                         fed = False
                 code = process.wait()
@@ -492,7 +492,7 @@ def audit(
         context.addPyFile(__file__)
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(BATCH_ROWS))
     spark.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", str(BATCH_BYTES))
-    jobs = ("--jobs", spark.conf.get("spark.task.cpus", "1"))
+    jobs = ("--jobs", str(spark.conf.get("spark.task.cpus", "1")))
     key_log_options = tuple(itertools.chain.from_iterable(("--keylog", os.path.abspath(log)) for log in key_logs))
     call = Forkscope(forkscope, ("-q", *jobs, *key_log_options), ("--window", window) if window else ())
     shapes = Shapes.of(call)
@@ -519,7 +519,8 @@ def audit(
     whole = context.broadcast([bytes(row["rows"]) for row in whole_rows])
 
     exchanges = read.where(F.col("table") == "exchanges")
-    by_session = exchanges.repartition(min(SESSION_PARTITIONS, count), "part")
+    # By range, here and below: values are few, and many of them would share a task by their hashes.
+    by_session = exchanges.repartitionByRange(SESSION_PARTITIONS, "part")
     learnt_rows = by_session.mapInArrow(lambda rows: learn(call, rows, shapes, whole.value), "learnt binary").collect()
     concluded, components = conclude(call, [bytes(row["learnt"]) for row in learnt_rows])
     known = context.broadcast(concluded)
@@ -528,7 +529,7 @@ def audit(
     by_component = (
         exchanges.join(F.broadcast(of_keys), "key", "left")
         .select(*shapes.facts.names, "component")
-        .repartition(count, "component")
+        .repartitionByRange(count, "component")
     )
     rows = by_component.mapInArrow(
         lambda rows: audited(call, rows, shapes, whole.value, known.value),
@@ -543,8 +544,8 @@ def audit(
 def facts_of(spark: SparkSession, forkscope: Forkscope, shapes: Shapes, work: list[list[list[str]]]) -> DataFrame:
     """The facts of captures: a task each for the groups in `work`."""
     # Within a cluster a task is tried again on another machine, and the last try takes what came of it.
-    is_local = spark.sparkContext.master.partition("[")[0] == "local"
-    tries = 1 if is_local else int(spark.conf.get("spark.task.maxFailures", "4"))
+    is_local = str(spark.sparkContext.master).partition("[")[0] == "local"
+    tries = 1 if is_local else int(str(spark.conf.get("spark.task.maxFailures", "4")))
     todo = spark.sparkContext.broadcast(work)
 
     def read(numbers: Batches) -> Batches:
@@ -659,7 +660,8 @@ def cell(field: Any) -> Any:
 
 def is_there(spark: SparkSession, path: str) -> bool:
     """Whether there is such a file or folder, on whichever file system Spark writes to."""
-    hadoop = spark.sparkContext._jvm.org.apache.hadoop.fs.Path(path)
+    java: Any = spark.sparkContext._jvm
+    hadoop = java.org.apache.hadoop.fs.Path(path)
     return hadoop.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration()).exists(hadoop)
 
 
