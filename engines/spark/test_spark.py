@@ -84,8 +84,11 @@ def report(folder: Path) -> dict[str, list[Row]]:
     def session(row: Row) -> Row:
         # What is nested there is counted in the table, and codes are listed once each, worst first.
         worst_first = ("fork", "loss", "warning", "info")
-        codes = {finding["code"]: worst_first.index(finding["severity"]) for finding in reversed(row["findings"])}
-        codes = sorted(codes, key=lambda code: (codes[code], code))
+        worst: dict[str, int] = {}
+        for finding in row["findings"]:
+            rank = worst_first.index(finding["severity"])
+            worst[finding["code"]] = min(rank, worst.get(finding["code"], rank))
+        codes = sorted(worst, key=lambda code: (worst[code], code))
         return {**row, "segments": len(row["segments"]), "resumes": len(row["resumes"]), "findings": codes}
 
     def captured(row: Row) -> Row:
