@@ -54,7 +54,7 @@ ORDER = {
 }
 """What the rows of a table in one file are in order of."""
 
-SESSION_PARTITIONS = 16
+SESSION_PARTITIONS = 4096
 """How many values the column `part` of facts has."""
 
 BATCH_ROWS = 256
@@ -520,7 +520,7 @@ def audit(
 
     exchanges = read.where(F.col("table") == "exchanges")
     # By range, here and below: values are few, and many of them would share a task by their hashes.
-    by_session = exchanges.repartitionByRange(SESSION_PARTITIONS, "part")
+    by_session = exchanges.repartitionByRange(min(SESSION_PARTITIONS, count), "part")
     learnt_rows = by_session.mapInArrow(lambda rows: learn(call, rows, shapes, whole.value), "learnt binary").collect()
     concluded, components = conclude(call, [bytes(row["learnt"]) for row in learnt_rows])
     known = context.broadcast(concluded)

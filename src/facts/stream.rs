@@ -157,7 +157,7 @@ impl Shape {
 
     fn exchanges(&self, extract: &str, rows: &[Row<'_>]) -> Result<RecordBatch, ArrowError> {
         let parts = rows.iter().map(|row| {
-            let part = write::partition(row.session, row.exchange);
+            let part = write::slot(row.session, row.exchange);
             i64::from(part)
         });
         let keys = rows.iter().map(|row| key(row.exchange, row.session));

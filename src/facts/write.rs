@@ -90,9 +90,14 @@ pub fn write(facts: &Facts) -> Result<Vec<File>, Error> {
         .collect()
 }
 
-/// The partition of an exchange: by its session, else by its ends.
+/// The partition of an exchange in files.
 #[must_use]
 pub fn partition(session: Option<&SessionId>, exchange: &Exchange) -> u8 {
+    u8::try_from(slot(session, exchange) % u16::from(PARTS)).unwrap_or_default()
+}
+
+/// The partition of an exchange for engines, of [`SLOTS`]: by its session, else by its ends.
+pub(super) fn slot(session: Option<&SessionId>, exchange: &Exchange) -> u16 {
     let hash = match session {
         Some(session) => xxh3_64(session.as_bytes()),
         None => {
@@ -102,8 +107,11 @@ pub fn partition(session: Option<&SessionId>, exchange: &Exchange) -> u8 {
             xxh3_64(ends.as_bytes())
         }
     };
-    u8::try_from(hash % u64::from(PARTS)).unwrap_or_default()
+    u16::try_from(hash % u64::from(SLOTS)).unwrap_or_default()
 }
+
+/// A multiple of [`PARTS`]: what is one partition for engines is in one partition of files.
+const SLOTS: u16 = 4096;
 
 /// What an extract is called by: equal when what was read is equal.
 pub(super) fn name(facts: &Facts) -> String {
