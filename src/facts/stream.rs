@@ -126,7 +126,7 @@ impl Shape {
             let of = batch.schema().fields().clone();
             fields.push(Field::new(name, DataType::Struct(of), true));
         }
-        let events = own_events(write::events("", &[])?)?;
+        let events = own_events(&write::events("", &[])?)?;
         let events = events.fields().clone();
         let element = Field::new("element", DataType::Struct(events.clone()), false);
         fields.push(Field::new(
@@ -173,7 +173,7 @@ impl Shape {
                 Arc::new(Int64Array::from_iter_values(parts)),
                 Arc::new(StringArray::from_iter_values(keys)),
             ],
-            (lengths, own_events(write::events("", &events)?)?),
+            (lengths, own_events(&write::events("", &events)?)?),
         )
     }
 
@@ -209,7 +209,7 @@ impl Shape {
 }
 
 /// Events without the columns of their exchange.
-fn own_events(batch: RecordBatch) -> Result<StructArray, ArrowError> {
+fn own_events(batch: &RecordBatch) -> Result<StructArray, ArrowError> {
     let schema = batch.schema();
     let own = (0..).zip(schema.fields());
     let own: Vec<usize> = own

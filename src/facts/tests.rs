@@ -2,7 +2,7 @@
 #![allow(clippy::indexing_slicing, reason = "a test that panics has failed")]
 
 use super::{
-    Facts, join,
+    Facts, Whole, join,
     read::{Table, read},
     seal::{OPEN, SEAL_KEY, seal},
     write,
@@ -166,7 +166,7 @@ fn what_is_written_is_read() {
     let facts = facts();
     let files = write(&facts).unwrap();
     let tables = files.iter().map(|file| read_bytes(&file.bytes).unwrap());
-    let joined = join(tables.enumerate(), "--all-sse");
+    let joined = join(tables.enumerate(), "--all-sse", Whole::Yes);
     assert!(joined.wrong.is_empty(), "{:?}", joined.wrong);
     let again = &joined.facts[0];
     let texts = |facts: &Facts| -> Vec<String> {
@@ -263,7 +263,7 @@ fn damage_under_a_seal_ends_nothing() {
                 Err(_) => panicked += 1,
                 Ok(Err(_)) => refused += 1,
                 Ok(Ok(table)) => {
-                    let joined = join([(0, table)], "--all-sse");
+                    let joined = join([(0, table)], "--all-sse", Whole::Yes);
                     wrong += usize::from(!joined.wrong.is_empty());
                 }
             }
