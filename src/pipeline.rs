@@ -126,18 +126,12 @@ pub fn run(options: &Options, progress: &Progress) -> Result<Analysis, Error> {
     Ok(analysis)
 }
 
-/// Reads every input and gives the facts, not audited.
+/// Reads every input and gives the facts, not audited; without names where these are to be hidden.
 ///
 /// # Errors
 ///
-/// As [`run`], and when names are to be hidden: they are in the facts.
+/// As [`run`].
 pub fn extract(options: &Options, progress: &Progress) -> Result<Facts, Error> {
-    if options.redact.is_some() {
-        return Err(Error::new(
-            "extract has no --redact: what event ids look like decides verdicts, and hashes look otherwise; give it to \
-             audit, events or exchanges of the facts",
-        ));
-    }
     let threads = threads(options)?;
     let facts = threads.install(|| Ok(facts::of(gather(options, progress)?, options)))?;
     progress.finished.store(true, Ordering::Relaxed);

@@ -40,6 +40,8 @@ pub struct Orders {
 pub struct NumberTokens {
     /// By shape; `None` where none is, or where two services have two.
     token: HashMap<Shape, Option<usize>, RandomState>,
+    /// By shape those of all services, in order.
+    every: HashMap<Shape, Vec<usize>, RandomState>,
 }
 
 /// A counter that sessions share.
@@ -185,6 +187,7 @@ impl Orders {
     #[must_use]
     pub fn number_tokens(&self) -> NumberTokens {
         let mut token: HashMap<Shape, Option<usize>, RandomState> = HashMap::default();
+        let mut every: HashMap<Shape, Vec<usize>, RandomState> = HashMap::default();
         let mut told: Vec<(Shape, usize)> = Vec::new();
         #[expect(
             clippy::iter_over_hash_type,
@@ -202,9 +205,10 @@ impl Orders {
         for run in told.chunk_by(|a, b| a.0 == b.0) {
             if let Some(&(shape, number)) = run.first() {
                 token.insert(shape, (run.len() == 1).then_some(number));
+                every.insert(shape, run.iter().map(|(_, number)| *number).collect());
             }
         }
-        NumberTokens { token }
+        NumberTokens { token, every }
     }
 
     /// How `a` stands to `b`, both ids of one service and session.
@@ -526,6 +530,62 @@ impl NumberTokens {
         }
         cut
     }
+}
+
+impl NumberTokens {
+    /// Cuts an id into its tokens, of which all stay that any service takes for the number: what an audit of the rest
+    /// has to see. Of what is too long to count with, the end stays.
+    #[must_use]
+    pub fn cut_for_audit<'i>(&self, id: &'i str) -> Vec<IdPart<'i>> {
+        let parts = Parts::of(id);
+        let shape = parts.shape();
+        let alone = || Statistics::default().conclude_for(&classes(&parts)).number;
+        let numbers: &[usize] = match self.every.get(&shape) {
+            Some(numbers) => numbers,
+            None if self.token.contains_key(&shape) => &[],
+            None => &alone().map_or_else(Vec::new, |number| vec![number]),
+        };
+        let mut cut = Vec::with_capacity(parts.tokens.len() + 1);
+        for (index, token) in parts.tokens.iter().enumerate() {
+            let len = token.text.len();
+            let (from, to) = match token.number_len() {
+                _ if !numbers.contains(&index) => (0, 0),
+                0 => (len.saturating_sub(LONG_NUMBER), len),
+                number => (0, number),
+            };
+            for (text, stays) in [
+                (token.text.get(..from), false),
+                (token.text.get(from..to), true),
+                (token.text.get(to..), false),
+            ] {
+                if let Some(text) = text.filter(|text| !text.is_empty()) {
+                    cut.push(IdPart { text, stays });
+                }
+            }
+        }
+        cut
+    }
+}
+
+/// Digits of a number that count.
+const LONG_NUMBER: usize = 12;
+
+/// Cuts an id into its tokens, none of which stays.
+#[must_use]
+pub fn tokens(id: &str) -> Vec<IdPart<'_>> {
+    let tokens = Parts::of(id).tokens.into_iter();
+    tokens
+        .map(|token| IdPart {
+            text: token.text,
+            stays: false,
+        })
+        .collect()
+}
+
+/// Whether two tokens have the same parts.
+#[must_use]
+pub fn are_alike(one: &str, two: &str) -> bool {
+    Parts::of(one).shape() == Parts::of(two).shape()
 }
 
 /// The number of an id of which nothing was learnt: a decimal or a time beside no other. What may be a

@@ -150,4 +150,5 @@ Examples:
   forkscope extract -o facts captures/        on each tap
   forkscope audit -o reports facts/           the reports of the captures
   forkscope audit tap-a/facts tap-b/facts last-hour.pcap
+  forkscope extract --redact=team.key -o for-the-vendor captures/
   forkscope extract -o - tap-a/*.pcap         for an engine (see learn)";

@@ -63,7 +63,8 @@ pub(crate) struct Reading {
     /// For reports that are given away. Equal names have equal hashes under one key; the key is what
     /// KEYFILE holds (16 bytes or more, whatever they are), else new each time. Numbers of event ids, ports
     /// and words of HTTP and MCP stay; inputs are called input-1, input-2, as they are named. No verdict and
-    /// no count changes.
+    /// no count changes. In facts (extract), texts that look like the names stand in their place, so that an audit of
+    /// them says the same.
     #[arg(
         long,
         value_name = "KEYFILE",

@@ -116,6 +116,36 @@ impl ServerFacts {
         self.blanks.merge(other.blanks);
     }
 
+    /// Calls all hosts and ends otherwise; what were two has to be two.
+    pub fn rename(
+        &mut self,
+        host: impl Fn(IpAddr) -> IpAddr,
+        end: impl Fn(SocketAddr) -> SocketAddr,
+    ) {
+        let Self {
+            refused,
+            unanswered,
+            torn,
+            blanks,
+        } = self;
+        for refused in [refused, unanswered] {
+            let times = std::mem::take(&mut refused.times).into_iter();
+            refused.times = times.map(|(server, times)| (end(server), times)).collect();
+        }
+        let ends = std::mem::take(&mut torn.ends).into_iter();
+        torn.ends = ends.map(|(of, span)| (end(of), span)).collect();
+        for Blank {
+            client,
+            server,
+            from: _,
+            until: _,
+        } in &mut blanks.all
+        {
+            (*client, *server) = (host(*client), end(*server));
+        }
+        blanks.all.sort_unstable();
+    }
+
     /// Takes what is missing as missing by other clocks as well, which are ahead by these spans: of what is
     /// not in the capture it is not known which input lacks it.
     pub fn put_back(&mut self, spans: &BTreeSet<Span>) {

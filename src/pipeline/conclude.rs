@@ -327,16 +327,19 @@ pub(super) fn made_name(exchange: &Exchange) -> Option<SessionId> {
 /// Sorts by time and place, what has both in the order in which it came. Keys are sorted in place of exchanges, which
 /// are large: each of those moves once, and takes no other room.
 pub(super) fn sort(exchanges: &mut [Exchange]) {
+    let order = order_of(exchanges);
+    bring(exchanges, order);
+}
+
+/// The exchanges in their order, by index.
+pub(super) fn order_of(exchanges: &[Exchange]) -> Vec<usize> {
     let mut keys: Vec<(Timestamp, Place, Timestamp, usize)> = exchanges
         .par_iter()
         .enumerate()
         .map(|(index, exchange)| (exchange.time(), exchange.place, exchange.end.time, index))
         .collect();
     keys.par_sort_unstable();
-    bring(
-        exchanges,
-        keys.into_iter().map(|(.., index)| index).collect(),
-    );
+    keys.into_iter().map(|(.., index)| index).collect()
 }
 
 /// Connections by the order of their first exchange.
@@ -450,7 +453,7 @@ fn order(analysis: &mut Analysis, exchanges: &[Exchange]) {
 }
 
 /// Brings to each place what stands where `from` says for it.
-fn bring<T>(all: &mut [T], mut from: Vec<usize>) {
+pub(super) fn bring<T>(all: &mut [T], mut from: Vec<usize>) {
     for first in 0..from.len() {
         let mut at = first;
         while let Some(slot) = from.get_mut(at) {

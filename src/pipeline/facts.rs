@@ -8,17 +8,24 @@ use super::{
 };
 use crate::{
     anomaly::Anomalies,
+    audit,
     error::Error,
     facts::{self, Facts, Table, Whole},
+    input,
     limits::Limits,
     mcp,
     model::{
         analysis::{ClockOffset, Input},
         exchange::Exchange,
+        flow::ServerFacts,
         id::SessionId,
         place::{InputId, Place},
         prose::{Prose, prose},
         time::Span,
+    },
+    redact::{
+        Key,
+        facts::{Lore, Veil},
     },
 };
 use rayon::prelude::*;
@@ -99,23 +106,93 @@ pub(super) fn of(harvest: Harvest, options: &Options) -> Facts {
         row.hole_bytes = hole_bytes;
     }
     exchanges.retain(|exchange| conclude::is_wanted(exchange, options));
-    let sessions = exchanges
-        .iter()
-        .map(|exchange| session(exchange, options))
-        .collect();
-    Facts {
+    let mut facts = Facts {
         settings: settings(options),
         inputs,
         missing,
         exchanges,
-        sessions,
+        sessions: Vec::new(),
         anomalies,
         window,
         servers,
         opaque,
         key_logs,
         ahead,
+    };
+    if let Some(key) = &options.redact {
+        hide(&mut facts, key, options);
     }
+    let exchanges = facts.exchanges.iter();
+    facts.sessions = exchanges
+        .map(|exchange| session(exchange, options))
+        .collect();
+    facts
+}
+
+/// Hides the names in facts, whose sessions are not told apart yet.
+fn hide(facts: &mut Facts, key: &Key, options: &Options) {
+    let Facts {
+        // Names of headers that were given, which an audit has to be given again.
+        settings: _,
+        inputs,
+        missing: _,
+        exchanges,
+        sessions: _,
+        anomalies,
+        window: _,
+        servers,
+        opaque,
+        key_logs,
+        ahead: _,
+    } = facts;
+    let numbers = numbers(exchanges, servers, options);
+    let lore = Lore {
+        cut: &|id| numbers.cut_for_audit(id),
+        tokens: &audit::order::tokens,
+        alike: &audit::order::are_alike,
+        ring_file: &input::ring_file,
+    };
+    let veil = Veil::new(key, &lore, exchanges, inputs);
+    veil.exchanges(exchanges);
+    veil.inputs(inputs, anomalies, key_logs);
+    veil.servers(servers, opaque);
+}
+
+/// What the number is in event ids, learnt as an audit does.
+fn numbers(
+    exchanges: &mut [Exchange],
+    servers: &ServerFacts,
+    options: &Options,
+) -> audit::order::NumberTokens {
+    let order = conclude::order_of(exchanges);
+    conclude::bring(exchanges, order.clone());
+    let mut named = Vec::new();
+    if options.all_sse {
+        for (index, exchange) in exchanges.iter_mut().enumerate() {
+            if conclude::made_name(exchange).is_some() {
+                conclude::name_session(exchange);
+                named.push(index);
+            }
+        }
+    }
+    let mut grouping = mcp::session::group(exchanges);
+    mcp::stream::thread(&mut grouping, exchanges);
+    let numbers = audit::id_numbers(&grouping, exchanges, servers);
+    for index in named {
+        let request = exchanges.get_mut(index).and_then(|e| e.request.as_mut());
+        if let Some(request) = request {
+            request.session_id = None;
+        }
+    }
+    // Back to where they were: facts number them as they came.
+    let mut back = vec![0; order.len()];
+    for (place, &index) in order.iter().enumerate() {
+        if let Some(slot) = back.get_mut(index) {
+            *slot = place;
+        }
+    }
+    conclude::bring(exchanges, back);
+    numbers
 }
 
 /// Reads a stream of some of the exchanges of a run, with all that is known of its inputs.

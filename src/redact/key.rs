@@ -95,6 +95,28 @@ impl Key {
         PayloadHash(u128::from_be_bytes(all))
     }
 
+    /// A key of its own for another purpose.
+    pub(super) fn for_forms(&self) -> Self {
+        let mut mac = self.0.clone();
+        mac.update(FORMS);
+        let key: [u8; 32] = mac.finalize().into_bytes().into();
+        Hmac::<Sha256>::new_from_slice(&key).map_or_else(|_| self.clone(), Self)
+    }
+
+    /// Bytes without end that nobody without the key can tell from random ones; others for other `parts`.
+    pub(super) fn stream(&self, parts: &[&[u8]]) -> impl Iterator<Item = u8> + use<> {
+        let mut mac = self.0.clone();
+        for part in parts {
+            mac.update(&(part.len() as u64).to_be_bytes());
+            mac.update(part);
+        }
+        (0_u32..).flat_map(move |block| {
+            let mut mac = mac.clone();
+            mac.update(&block.to_be_bytes());
+            <[u8; 32]>::from(mac.finalize().into_bytes())
+        })
+    }
+
     fn mac(&self, bytes: &[u8]) -> [u8; 32] {
         let mut mac = self.0.clone();
         mac.update(bytes);
@@ -119,6 +141,8 @@ const SHOWN: usize = 8;
 
 /// 128 bits, when they are random.
 const SHORTEST: usize = 16;
+
+const FORMS: &[u8] = b"forkscope extract --redact 1";
 
 const PURPOSE: &[u8] = b"forkscope --redact 1";
 

@@ -9,10 +9,13 @@
 //!
 //! [`Prose`]: crate::model::prose::Prose
 
+pub mod facts;
+mod form;
 mod key;
 mod names;
 
 pub use key::Key;
+use names::Hide;
 pub use names::{Cut, Redactor};
 
 use crate::{
@@ -145,7 +148,7 @@ impl Redactor<'_> {
     }
 }
 
-fn input(row: &mut Input, redactor: &Redactor<'_>) {
+fn input(row: &mut Input, redactor: &impl Hide) {
     let Input {
         name,
         // No report shows it, and who holds the captures may still open them.
@@ -213,7 +216,7 @@ fn input(row: &mut Input, redactor: &Redactor<'_>) {
     }
 }
 
-fn resume(row: &mut Resume, redactor: &Redactor<'_>) {
+fn resume(row: &mut Resume, redactor: &impl Hide) {
     let Resume {
         session_id,
         incarnation: _,
@@ -282,7 +285,7 @@ fn resume(row: &mut Resume, redactor: &Redactor<'_>) {
     }
 }
 
-fn finding(row: &mut Finding, redactor: &Redactor<'_>) {
+fn finding(row: &mut Finding, redactor: &impl Hide) {
     let Finding {
         code: _,
         severity: _,
@@ -304,7 +307,7 @@ fn finding(row: &mut Finding, redactor: &Redactor<'_>) {
     }
 }
 
-fn session(row: &mut SessionRow, redactor: &Redactor<'_>) {
+fn session(row: &mut SessionRow, redactor: &impl Hide) {
     let SessionRow {
         session_id,
         incarnation: _,
@@ -338,7 +341,7 @@ fn session(row: &mut SessionRow, redactor: &Redactor<'_>) {
     }
 }
 
-fn segment(row: &mut SegmentRow, redactor: &Redactor<'_>) {
+fn segment(row: &mut SegmentRow, redactor: &impl Hide) {
     let SegmentRow {
         session_id,
         incarnation: _,
@@ -356,7 +359,7 @@ fn segment(row: &mut SegmentRow, redactor: &Redactor<'_>) {
     }
 }
 
-fn timer(row: &mut Timer, redactor: &Redactor<'_>) {
+fn timer(row: &mut Timer, redactor: &impl Hide) {
     let Timer {
         server,
         kind: _,
@@ -373,7 +376,7 @@ fn timer(row: &mut Timer, redactor: &Redactor<'_>) {
     }
 }
 
-fn share(row: &mut Share, redactor: &Redactor<'_>) {
+fn share(row: &mut Share, redactor: &impl Hide) {
     let Share {
         server,
         by,
@@ -400,13 +403,13 @@ fn blank(row: &mut Blank) {
     *server = SocketAddr::new(*client, server.port());
 }
 
-fn oddities(anomalies: &mut Anomalies, redactor: &Redactor<'_>) {
+fn oddities(anomalies: &mut Anomalies, redactor: &impl Hide) {
     for Example { place: _, detail } in anomalies.examples_mut() {
         redactor.prose(detail);
     }
 }
 
-fn exchange(row: &mut Exchange, redactor: &Redactor<'_>) {
+fn exchange(row: &mut Exchange, redactor: &impl Hide) {
     let Exchange {
         client,
         server,
@@ -449,7 +452,7 @@ fn exchange(row: &mut Exchange, redactor: &Redactor<'_>) {
     } in batched
     {
         words.take(Secret::RpcId, rpc_id);
-        *hash = redactor.key.rehash(*hash);
+        *hash = redactor.rehash(*hash);
     }
     let new = words.new;
     *text = new;
@@ -459,15 +462,15 @@ fn exchange(row: &mut Exchange, redactor: &Redactor<'_>) {
 }
 
 /// The text of an exchange, written anew.
-struct Words<'w> {
+struct Words<'w, H> {
     old: &'w str,
     new: String,
     /// The event's id and type before: they repeat, and so does their text.
     last: [Option<(Secret, Text, Text)>; 2],
-    redactor: &'w Redactor<'w>,
+    redactor: &'w H,
 }
 
-impl Words<'_> {
+impl<H: Hide> Words<'_, H> {
     fn take(&mut self, what: Secret, span: &mut Text) {
         let known = self.last.iter().flatten();
         let known = known
@@ -496,7 +499,7 @@ impl Words<'_> {
     }
 }
 
-fn event(row: &mut Event, words: &mut Words<'_>) {
+fn event(row: &mut Event, words: &mut Words<'_, impl Hide>) {
     let Event {
         time: _,
         hash,
@@ -515,7 +518,7 @@ fn event(row: &mut Event, words: &mut Words<'_>) {
         after_hole: _,
         has_data: _,
     } = row;
-    *hash = words.redactor.key.rehash(*hash);
+    *hash = words.redactor.rehash(*hash);
     for (what, span) in [
         (Secret::EventId, id),
         (Secret::Word, event_type),
@@ -529,7 +532,7 @@ fn event(row: &mut Event, words: &mut Words<'_>) {
     }
 }
 
-fn request(row: &mut Request, redactor: &Redactor<'_>) {
+fn request(row: &mut Request, redactor: &impl Hide) {
     let Request {
         time: _,
         end_time: _,
@@ -568,9 +571,9 @@ fn request(row: &mut Request, redactor: &Redactor<'_>) {
     for row in messages {
         message(row, redactor);
     }
-    *body = redactor.key.rehash(*body);
+    *body = redactor.rehash(*body);
     for hash in [trace, on_behalf].into_iter().flatten() {
-        *hash = redactor.key.rehash(*hash);
+        *hash = redactor.rehash(*hash);
     }
 }
 
@@ -587,7 +590,7 @@ fn key_log(row: &mut KeyLog, number: usize) {
     *name = format!("keylog-{number}");
 }
 
-fn response(row: &mut Response, redactor: &Redactor<'_>) {
+fn response(row: &mut Response, redactor: &impl Hide) {
     let Response {
         time: _,
         place: _,
@@ -636,7 +639,7 @@ fn response(row: &mut Response, redactor: &Redactor<'_>) {
     }
 }
 
-fn message(row: &mut Message, redactor: &Redactor<'_>) {
+fn message(row: &mut Message, redactor: &impl Hide) {
     let Message {
         kind: _,
         subject: _,
@@ -654,7 +657,7 @@ fn message(row: &mut Message, redactor: &Redactor<'_>) {
         redactor.short(Secret::Word, word);
     }
     for hash in [hash, call] {
-        *hash = redactor.key.rehash(*hash);
+        *hash = redactor.rehash(*hash);
     }
     let Some(particulars) = particulars else {
         return;

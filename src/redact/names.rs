@@ -4,6 +4,7 @@ use super::key::Key;
 use crate::model::{
     flow::Endpoint,
     id::{IdPart, SessionId},
+    message::PayloadHash,
     prose::{Prose, Secret},
 };
 use foldhash::fast::RandomState;
@@ -25,6 +26,57 @@ pub struct Redactor<'a> {
     pub(super) sessions: HashSet<SessionId, RandomState>,
     /// What stands for the name of each input.
     pub(super) inputs: BTreeMap<String, String>,
+}
+
+/// What hides names: everything that is walked through is walked through once, whatever stands for a name then.
+pub(super) trait Hide: Sync {
+    /// What stands for a name.
+    fn name(&self, what: Secret, text: &str) -> String;
+
+    /// Takes the host of an end away; the port stays.
+    fn endpoint(&self, end: &mut Endpoint);
+
+    /// The hash that stands for that of a payload.
+    fn rehash(&self, hash: PayloadHash) -> PayloadHash;
+
+    /// A sentence with what stands for its names.
+    fn prose(&self, prose: &mut Prose) {
+        *prose = prose.hidden(|what, text| self.name(what, text));
+    }
+
+    fn session(&self, id: &mut SessionId) {
+        *id = SessionId::from(self.name(Secret::Session, id));
+    }
+
+    fn shared(&self, what: Secret, text: &mut Arc<str>) {
+        *text = self.name(what, text).into();
+    }
+
+    fn boxed(&self, what: Secret, text: &mut Box<str>) {
+        *text = self.name(what, text).into();
+    }
+
+    fn short(&self, what: Secret, text: &mut SmolStr) {
+        *text = self.name(what, text).into();
+    }
+
+    fn string(&self, what: Secret, text: &mut String) {
+        *text = self.name(what, text);
+    }
+}
+
+impl Hide for Redactor<'_> {
+    fn name(&self, what: Secret, text: &str) -> String {
+        Redactor::name(self, what, text)
+    }
+
+    fn endpoint(&self, end: &mut Endpoint) {
+        *end = Endpoint::Name(self.one_host(&end.host()).into(), end.port());
+    }
+
+    fn rehash(&self, hash: PayloadHash) -> PayloadHash {
+        self.key.rehash(hash)
+    }
 }
 
 impl<'a> Redactor<'a> {
@@ -59,36 +111,7 @@ impl<'a> Redactor<'a> {
         }
     }
 
-    /// A sentence with what stands for its names.
-    pub(super) fn prose(&self, prose: &mut Prose) {
-        *prose = prose.hidden(|what, text| self.name(what, text));
-    }
-
-    pub(super) fn session(&self, id: &mut SessionId) {
-        *id = SessionId::from(self.name(Secret::Session, id));
-    }
-
-    pub(super) fn endpoint(&self, end: &mut Endpoint) {
-        *end = Endpoint::Name(self.one_host(&end.host()).into(), end.port());
-    }
-
-    pub(super) fn shared(&self, what: Secret, text: &mut Arc<str>) {
-        *text = self.name(what, text).into();
-    }
-
-    pub(super) fn boxed(&self, what: Secret, text: &mut Box<str>) {
-        *text = self.name(what, text).into();
-    }
-
-    pub(super) fn short(&self, what: Secret, text: &mut SmolStr) {
-        *text = self.name(what, text).into();
-    }
-
-    pub(super) fn string(&self, what: Secret, text: &mut String) {
-        *text = self.name(what, text);
-    }
-
-    fn hash(&self, text: &str) -> String {
+    pub(super) fn hash(&self, text: &str) -> String {
         let mut out = String::with_capacity(20);
         self.key.hash_to(text, &mut out);
         out
@@ -233,11 +256,11 @@ impl<'a> Redactor<'a> {
     }
 }
 
-fn is_address(text: &str) -> bool {
+pub(super) fn is_address(text: &str) -> bool {
     text.parse::<IpAddr>().is_ok() || text.parse::<SocketAddr>().is_ok()
 }
 
-fn is_short_number(text: &str) -> bool {
+pub(super) fn is_short_number(text: &str) -> bool {
     (1..=SHORT).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
@@ -245,7 +268,7 @@ fn is_short_number(text: &str) -> bool {
 const SHORT: usize = 9;
 
 /// Whether a word is one that everybody uses: of [`USUAL_WORDS`], or a revision of MCP, which is a date.
-fn is_usual(word: &str) -> bool {
+pub(super) fn is_usual(word: &str) -> bool {
     let date = |text: &str| {
         text.len() == 10
             && text.bytes().enumerate().all(|(index, byte)| match index {
@@ -314,7 +337,7 @@ const USUAL_WORDS: &[&str] = &[
 ];
 
 /// Parts of paths that say nothing of whose they are.
-const USUAL_PATHS: &[&str] = &[
+pub(super) const USUAL_PATHS: &[&str] = &[
     "api", "http", "mcp", "message", "messages", "rpc", "sse", "stream", "v1", "v2", "v3",
 ];
 

@@ -71,6 +71,7 @@ mod cli;
 
 // Reports that hide names: searched for every secret of every fixture.
 mod redact;
+mod redacted_facts;
 
 // Facts as Parquet, audited again.
 mod facts;

@@ -51,7 +51,7 @@ pub(crate) fn real() -> Vec<PathBuf> {
     paths
 }
 
-fn unpacked(path: &Path) -> Vec<u8> {
+pub(crate) fn unpacked(path: &Path) -> Vec<u8> {
     let bytes = fs::read(path).unwrap();
     let mut out = Vec::new();
     match path.extension().and_then(|e| e.to_str()) {
@@ -145,20 +145,20 @@ fn each_case(mut check: impl FnMut(&Case)) {
 }
 
 /// A text that no redacted report may hold.
-type Secrets = BTreeSet<(&'static str, String)>;
+pub(crate) type Secrets = BTreeSet<(&'static str, String)>;
 
 /// Shorter ones stand in any text.
 const LONG: usize = 4;
 
-fn secrets(case: &Case) -> Secrets {
+pub(crate) fn secrets(folder: &str, raw: &[u8], shown: &Analysis) -> Secrets {
     let mut all = Secrets::new();
     let mut add = |kind, text: &str| {
         if text.len() >= LONG {
             all.insert((kind, text.to_owned()));
         }
     };
-    add("folder", &case.folder);
-    for exchange in &case.shown.exchanges {
+    add("folder", folder);
+    for exchange in &shown.exchanges {
         for end in [&exchange.client, &exchange.server].into_iter().flatten() {
             host(end, &mut add);
         }
@@ -193,7 +193,7 @@ fn secrets(case: &Case) -> Secrets {
             }
         }
     }
-    for session in &case.shown.sessions {
+    for session in &shown.sessions {
         for name in [&session.client_name, &session.server_name]
             .into_iter()
             .flatten()
@@ -201,13 +201,13 @@ fn secrets(case: &Case) -> Secrets {
             payload(name, &mut add);
         }
     }
-    for opaque in &case.shown.opaque {
+    for opaque in &shown.opaque {
         if let Some(server) = &opaque.server {
             host(server, &mut add);
         }
     }
-    credentials(&case.raw, &mut add);
-    for json in data_lines(&case.raw) {
+    credentials(raw, &mut add);
+    for json in data_lines(raw) {
         if let Ok(json) = serde_json::from_slice(json) {
             strings(&json, &mut add);
         }
@@ -344,7 +344,7 @@ fn no_report_of_any_fixture_holds_a_secret_of_it() {
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
     let mut places = BTreeSet::new();
     each_case(|case| {
-        let secrets = secrets(case);
+        let secrets = secrets(&case.folder, &case.raw, &case.shown);
         for (kind, _) in &secrets {
             *hidden.entry(kind).or_default() += 1;
         }
@@ -374,7 +374,7 @@ fn no_report_of_any_fixture_holds_a_secret_of_it() {
 }
 
 /// Rows of a table as text, by column.
-fn cells<T: Table>(analysis: &Analysis, report: &Report) -> Vec<Vec<String>> {
+pub(crate) fn cells<T: Table>(analysis: &Analysis, report: &Report) -> Vec<Vec<String>> {
     let text = text(report, analysis, &Style::default());
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     assert_eq!(reader.headers().unwrap().len(), T::COLUMNS.len());

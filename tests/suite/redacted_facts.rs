@@ -1,0 +1,412 @@
+//! `extract --redact`: facts in which no name stands, and of which an audit says what it says of the captures.
+
+use crate::{
+    facts::{audit, extract_into, files, taps},
+    redact::{Secrets, cells, real, secrets, unpacked},
+    talk::{render_har, tcp::packets},
+    talks::{options, pcap, talks},
+    tls,
+};
+use arrow_array::{Array, RecordBatch, cast::AsArray};
+use arrow_schema::DataType;
+use forkscope::{
+    model::{analysis::Analysis, prose::Prose},
+    pipeline::Options,
+    redact::Key,
+    report::{
+        self, Report,
+        table::{
+            Column, Events, Exchanges, Findings, Incidents, Inputs, Resumes, Segments, Servers,
+            Sessions, Shares, Table, Timers,
+        },
+    },
+};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::{self, File},
+    path::Path,
+    process::{Command, Stdio},
+    sync::LazyLock,
+};
+
+const KEY: &[u8] = b"a key of the tests, no secret";
+
+fn hiding(options: &Options) -> Options {
+    Options {
+        redact: Some(Key::from_bytes(KEY).unwrap()),
+        ..options.clone()
+    }
+}
+
+/// What a table says beside names, row by row. Where rows are put in order by names, they come in another.
+fn rows<T: Table>(analysis: &Analysis, report: &Report) -> Vec<String> {
+    let mut rows: Vec<String> = cells::<T>(analysis, report)
+        .iter()
+        .map(|row| {
+            let cells = T::COLUMNS.iter().zip(row);
+            let cells = cells.map(|(Column { name, hides, .. }, cell)| match hides {
+                None => format!("{name}={cell}"),
+                Some(_) => format!("{name}{}", if cell.is_empty() { "" } else { "~" }),
+            });
+            cells.collect::<Vec<_>>().join(" ")
+        })
+        .collect();
+    rows.sort();
+    rows
+}
+
+/// The words of a sentence.
+fn words(prose: &Prose) -> String {
+    prose.hidden(|_, _| "~".to_owned()).to_string()
+}
+
+/// All that an audit says beside names.
+fn said(analysis: &Analysis) -> Vec<(&'static str, Vec<String>)> {
+    let of = |file: &str| {
+        let mut all = report::FOLDER.iter();
+        all.find(|report| report.file == file).unwrap()
+    };
+    let mut details: Vec<String> = analysis
+        .findings
+        .iter()
+        .map(|f| format!("{} {:?} {}", f.code, f.time, words(&f.detail)))
+        .collect();
+    details.sort();
+    let stories = analysis.resumes.iter().map(|resume| {
+        let story: Vec<String> = resume.story.iter().map(words).collect();
+        format!("{} {}", words(&resume.reason), story.join("; "))
+    });
+    let mut anomalies: Vec<String> = analysis
+        .anomalies
+        .iter()
+        .map(|(input, kind, tally)| format!("{input:?} {kind:?} {}", tally.count))
+        .collect();
+    anomalies.sort();
+    vec![
+        ("resumes", rows::<Resumes>(analysis, of("resumes.csv"))),
+        ("findings", rows::<Findings>(analysis, of("findings.csv"))),
+        ("sessions", rows::<Sessions>(analysis, of("sessions.csv"))),
+        ("segments", rows::<Segments>(analysis, of("segments.csv"))),
+        (
+            "incidents",
+            rows::<Incidents>(analysis, of("incidents.csv")),
+        ),
+        ("timers", rows::<Timers>(analysis, of("timers.csv"))),
+        ("shares", rows::<Shares>(analysis, of("shares.csv"))),
+        ("servers", rows::<Servers>(analysis, of("servers.csv"))),
+        ("inputs", rows::<Inputs>(analysis, of("inputs.csv"))),
+        ("events", rows::<Events>(analysis, &report::EVENTS)),
+        ("exchanges", rows::<Exchanges>(analysis, &report::EXCHANGES)),
+        ("details", details),
+        ("stories", stories.collect()),
+        ("anomalies", anomalies),
+        ("totals", vec![format!("{:?}", analysis.totals)]),
+    ]
+}
+
+/// The first thing that one says and the other does not.
+fn difference(shown: &Analysis, hidden: &Analysis) -> Option<String> {
+    let (shown, hidden) = (said(shown), said(hidden));
+    shown.iter().zip(&hidden).find_map(|((name, a), (_, b))| {
+        let differing = a.iter().zip(b).find(|(a, b)| a != b);
+        let differing = differing.map(|(a, b)| format!("\n    {a}\n    {b}"));
+        (a != b).then(|| {
+            let many = (a.len(), b.len());
+            format!("{name}: {many:?} {}", differing.unwrap_or_default())
+        })
+    })
+}
+
+/// All texts of a column and what lies below it, and its hashes.
+fn texts(array: &dyn Array, out: &mut String, hashes: &mut BTreeSet<Vec<u8>>) {
+    match array.data_type() {
+        DataType::Utf8 => {
+            for text in array.as_string::<i32>().iter().flatten() {
+                out.push_str(text);
+                out.push('\n');
+            }
+        }
+        DataType::Binary => {
+            let all = array.as_binary::<i32>().iter().flatten();
+            hashes.extend(all.map(<[u8]>::to_vec));
+        }
+        DataType::Struct(_) => {
+            for column in array.as_struct().columns() {
+                texts(column, out, hashes);
+            }
+        }
+        DataType::List(_) => texts(array.as_list::<i32>().values(), out, hashes),
+        DataType::Int64 | DataType::Boolean => {}
+        other => panic!("{other}"),
+    }
+}
+
+/// Every text in the files of a folder: names, columns, and what stands in footers.
+fn unpacked_facts(folder: &Path) -> (String, BTreeSet<Vec<u8>>) {
+    let (mut out, mut hashes) = (String::new(), BTreeSet::new());
+    for path in files(folder) {
+        out.push_str(path.strip_prefix(folder).unwrap().to_str().unwrap());
+        out.push('\n');
+        let bytes = fs::read(&path).unwrap();
+        let (rest, tail) = bytes.split_at(bytes.len() - 8);
+        let footer = u32::from_le_bytes(tail[..4].try_into().unwrap()) as usize;
+        assert_eq!(&tail[4..], b"PAR1");
+        out.push_str(&String::from_utf8_lossy(&rest[rest.len() - footer..]));
+        let file = File::open(&path).unwrap();
+        let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+        let batches: Vec<RecordBatch> = reader.build().unwrap().map(Result::unwrap).collect();
+        for column in batches.iter().flat_map(RecordBatch::columns) {
+            texts(column, &mut out, &mut hashes);
+        }
+    }
+    (out, hashes)
+}
+
+/// Words of the tables themselves.
+static OWN_WORDS: LazyLock<String> =
+    LazyLock::new(|| fs::read_to_string(tls::root().join("docs/facts.md")).unwrap());
+
+/// What was found, of all fixtures.
+#[derive(Default)]
+struct Tally {
+    bad: Vec<String>,
+    audited: usize,
+    resumes: usize,
+    /// Secrets found where nothing is hidden, by kind.
+    seen: BTreeMap<&'static str, usize>,
+    hashes: usize,
+}
+
+impl Tally {
+    /// Audits facts without names of a capture, and looks for its names in them.
+    fn check(&mut self, name: &str, path: &Path, raw: &[u8], options: &Options, keyless: &Options) {
+        let shown = audit(options, &[path]);
+        let [open, closed] = [0, 1].map(|_| tempfile::tempdir().unwrap());
+        extract_into(open.path(), options, &[path]);
+        extract_into(closed.path(), &hiding(options), &[path]);
+        self.audited += 1;
+        self.resumes += shown.resumes.len();
+        let again = audit(keyless, &[closed.path()]);
+        if let Some(difference) = difference(&shown, &again) {
+            self.bad.push(format!("{name}: {difference}"));
+        }
+        // Once more, at the audit.
+        let twice = audit(&hiding(keyless), &[closed.path()]);
+        if let Some(difference) = difference(&shown, &twice) {
+            self.bad.push(format!("{name}, hidden twice: {difference}"));
+        }
+        let folder = path.parent().unwrap().to_str().unwrap();
+        let mut secrets: Secrets = secrets(folder, raw, &shown);
+        let file = path.file_name().unwrap().to_str().unwrap();
+        secrets.insert(("file", file.to_owned()));
+        // The machine itself has one address in IPv6.
+        secrets.retain(|(_, secret)| secret != "[::1]" && !OWN_WORDS.contains(secret.as_str()));
+        let (shown, shown_hashes) = unpacked_facts(open.path());
+        let (hidden, hashes) = unpacked_facts(closed.path());
+        for (kind, secret) in &secrets {
+            if hidden.contains(secret.as_str()) {
+                self.bad.push(format!("{name}: {kind} {secret:?}"));
+            }
+            if shown.contains(secret.as_str()) {
+                *self.seen.entry(kind).or_default() += 1;
+            }
+        }
+        let common: Vec<_> = shown_hashes.intersection(&hashes).collect();
+        // Where there is no request, there is no hash of one.
+        if common.iter().any(|hash| hash.iter().any(|byte| *byte != 0)) {
+            self.bad.push(format!("{name}: hashes stayed"));
+        }
+        assert_eq!(shown_hashes.len(), hashes.len(), "{name}");
+        self.hashes += hashes.len();
+    }
+
+    fn refuse(&mut self, kinds: &[&str]) {
+        let many = self.bad.len();
+        self.bad.truncate(30);
+        assert!(self.bad.is_empty(), "{many}:\n{}", self.bad.join("\n"));
+        for kind in kinds {
+            let seen = self.seen.get(kind).copied().unwrap_or(0);
+            assert!(seen >= 40, "{kind}: {:?}", self.seen);
+        }
+        assert!(self.hashes > 100, "{}", self.hashes);
+        assert!(self.audited > 10, "{}", self.audited);
+    }
+}
+
+#[test]
+fn facts_of_real_captures_without_names_say_the_same() {
+    let mut tally = Tally::default();
+    for path in real() {
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        let options = Options::default();
+        tally.check(&name, &path, &unpacked(&path), &options, &options);
+    }
+    assert!(tally.resumes > 50, "{}", tally.resumes);
+    tally.refuse(&["session", "host", "event id", "file", "agent"]);
+}
+
+#[test]
+fn facts_of_tls_without_names_say_the_same() {
+    let keyed = Options {
+        key_logs: vec![tls::root().join("fixtures/tls/fuzz.keys")],
+        ..Options::default()
+    };
+    let mut tally = Tally::default();
+    for path in tls::capture_paths() {
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        let raw = fs::read(&path).unwrap();
+        for options in [&Options::default(), &keyed] {
+            tally.check(&name, &path, &raw, options, &Options::default());
+        }
+    }
+    tally.refuse(&["host", "file"]);
+}
+
+#[test]
+fn facts_of_talks_without_names_say_the_same() {
+    let mut tally = Tally::default();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a talk of alice at acme");
+    for talk in talks() {
+        let mut roads = vec![("pcap", pcap(&talk, &packets(&talk)))];
+        if talk.har_skip.is_none() {
+            roads.push(("HAR", render_har::render(&talk)));
+        }
+        for (road, bytes) in roads {
+            fs::write(&path, &bytes).unwrap();
+            let name = format!("{} as {road}", talk.name);
+            let options = options(&talk);
+            // Servers are named as they were when the facts were extracted.
+            let again = Options {
+                servers: Vec::new(),
+                ..options.clone()
+            };
+            tally.check(&name, &path, &bytes, &options, &again);
+        }
+    }
+    assert!(tally.resumes > 200, "{}", tally.resumes);
+    tally.refuse(&["session", "host", "event id", "payload"]);
+}
+
+/// Facts of two taps, extracted apart with one key, are put together as those with names are.
+#[test]
+fn facts_of_one_key_join() {
+    let mut bad = Vec::new();
+    let mut several = 0;
+    for talk in talks() {
+        let folder = tempfile::tempdir().unwrap();
+        let [one, two] = taps(folder.path(), &talk);
+        let options = options(&talk);
+        let audited = |name: &str, of: &Options| {
+            let apart = ["1", "2"].map(|part| folder.path().join(format!("{name}{part}")));
+            extract_into(&apart[0], of, &[&one]);
+            extract_into(&apart[1], of, &[&two]);
+            let again = Options {
+                servers: Vec::new(),
+                ..options.clone()
+            };
+            audit(&again, &[&apart[0], &apart[1]])
+        };
+        let (shown, hidden) = (
+            audited("open", &options),
+            audited("hidden", &hiding(&options)),
+        );
+        several += usize::from(shown.exchanges.iter().any(|e| !e.more_places.is_empty()));
+        assert_eq!(
+            shown.exchanges.len(),
+            hidden.exchanges.len(),
+            "{}",
+            talk.name
+        );
+        // Which of the two comes first is told by their names.
+        let verdicts = |analysis: &Analysis| {
+            let resumes = analysis.resumes.iter();
+            let resumes = resumes.map(|r| {
+                format!(
+                    "{:?} {} {}",
+                    r.resume_time,
+                    r.verdict.name(),
+                    r.findings.join(",")
+                )
+            });
+            let findings = analysis
+                .findings
+                .iter()
+                .map(|f| format!("{} {:?}", f.code, f.confidence));
+            let mut all: Vec<String> = resumes.chain(findings).collect();
+            all.sort();
+            all
+        };
+        if verdicts(&shown) != verdicts(&hidden) {
+            bad.push(format!(
+                "{}: {:#?}\n{:#?}",
+                talk.name,
+                verdicts(&shown),
+                verdicts(&hidden)
+            ));
+        }
+    }
+    assert!(several > 100, "{several}");
+    bad.truncate(5);
+    assert!(bad.is_empty(), "\n{}", bad.join("\n"));
+}
+
+/// What the command writes and says, whatever road it takes.
+#[test]
+fn the_command_hides_names_wherever_it_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    let capture = folder.path().join("gateway-of-acme.pcap");
+    fs::copy(tls::root().join("fixtures/real/ts04.pcap"), &capture).unwrap();
+    let key = folder.path().join("key");
+    fs::write(&key, KEY).unwrap();
+    let keyed = format!("--redact={}", key.to_str().unwrap());
+    let missing = folder.path().join("no-such-file-of-acme.pcap");
+    let inputs = [&capture, &missing].map(|path| path.to_str().unwrap());
+    let run = |redact: &str, out: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_forkscope"))
+            .stdin(Stdio::null())
+            .args(["extract", redact, "-o", out, inputs[0], inputs[1]])
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        output
+    };
+    let shown = audit(&Options::default(), &[&capture]);
+    let raw = fs::read(&capture).unwrap();
+    let mut secrets = secrets(folder.path().to_str().unwrap(), &raw, &shown);
+    secrets.insert(("file", "acme".to_owned()));
+    secrets.retain(|(_, secret)| !OWN_WORDS.contains(secret.as_str()));
+    assert!(secrets.len() > 5);
+    let finds = |text: &str| {
+        secrets
+            .iter()
+            .find(|(_, secret)| text.contains(secret.as_str()))
+    };
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+
+    let out = tempfile::tempdir().unwrap();
+    let [one, two, three] = ["1", "2", "3"].map(|name| out.path().join(name));
+    for (redact, to) in [(&*keyed, &one), (&*keyed, &two), ("--redact", &three)] {
+        let output = run(redact, to.to_str().unwrap());
+        assert_eq!(finds(&text(&output.stdout)), None);
+        assert_eq!(finds(&text(&output.stderr)), None);
+    }
+    let (facts, _) = unpacked_facts(&one);
+    assert_eq!(finds(&facts), None);
+    assert_eq!(facts, unpacked_facts(&two).0, "one key, one name");
+    assert_ne!(facts, unpacked_facts(&three).0, "no key, no name twice");
+
+    // One stream, in which nothing is packed: what looks like text in it is.
+    let output = run(&keyed, "-");
+    assert_eq!(finds(&text(&output.stdout)), None);
+    assert_eq!(finds(&text(&output.stderr)), None);
+    let shown = Command::new(env!("CARGO_BIN_EXE_forkscope"))
+        .args(["extract", "-q", "-o", "-", inputs[0]])
+        .output()
+        .unwrap();
+    assert!(
+        finds(&text(&shown.stdout)).is_some(),
+        "they are found where they are"
+    );
+}
