@@ -751,3 +751,79 @@ impl Joined {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn learnt(ties: &[(&str, &[u64], &[u64])]) -> Learnt {
+        let mut learnt = Learnt {
+            settings: Some(String::new()),
+            ..Learnt::default()
+        };
+        for &(key, nodes, clients) in ties {
+            let ties = Ties {
+                nodes: nodes.iter().copied().collect(),
+                clients: clients.iter().copied().collect(),
+            };
+            learnt.ties.insert(key.to_owned(), ties);
+        }
+        learnt
+    }
+
+    fn components(learnt: &Learnt) -> Vec<Vec<&str>> {
+        learnt.components().into_values().collect()
+    }
+
+    #[test]
+    fn what_hangs_together_over_others_is_one_component() {
+        let mut all = learnt(&[
+            ("a", &[1, 2], &[]),
+            ("b", &[3], &[]),
+            ("c", &[2, 4], &[]),
+            ("d", &[4, 5], &[]),
+        ]);
+        all.conclude();
+        assert_eq!(components(&all), [vec!["a", "c", "d"], vec!["b"]]);
+    }
+
+    #[test]
+    fn who_asks_two_servers_joins_them_only_when_it_is_asked_itself() {
+        let asks: [(&str, &[u64], &[u64]); 3] =
+            [("a", &[1], &[9]), ("b", &[2], &[9]), ("c", &[3], &[8])];
+        let mut all = learnt(&asks);
+        all.conclude();
+        assert_eq!(components(&all), [["a"], ["b"], ["c"]]);
+        let mut all = learnt(&asks);
+        all.merge(learnt(&[("d", &[9], &[])])).unwrap();
+        all.conclude();
+        assert_eq!(components(&all), [vec!["a", "b", "d"], vec!["c"]]);
+    }
+
+    #[test]
+    fn parts_in_any_order_are_one() {
+        let parts = [
+            learnt(&[("a", &[1], &[7]), ("b", &[2], &[])]),
+            learnt(&[("b", &[3], &[]), ("c", &[1, 3], &[])]),
+        ];
+        let mut lines = Vec::new();
+        for part in parts.iter().rev() {
+            part.write(&mut lines).unwrap();
+        }
+        let mut read = Learnt::read(&*lines).unwrap();
+        read.conclude();
+        assert_eq!(components(&read), [["a", "b", "c"]]);
+        let mut other = learnt(&[]);
+        other.settings = Some("--all-sse".to_owned());
+        assert!(read.merge(other).is_err());
+    }
+
+    #[test]
+    fn hashes_are_read_as_they_were_written() {
+        let hashes = BTreeSet::from([0, 1, u64::MAX, 1 << 63]);
+        assert_eq!(unpack(&pack(&hashes)).unwrap(), hashes);
+        for wrong in ["A", "AAAA", "?"] {
+            assert!(unpack(wrong).is_err(), "{wrong}");
+        }
+    }
+}
