@@ -183,7 +183,6 @@ impl Tally {
     fn check(&mut self, name: &str, path: &Path, raw: &[u8], options: &Options, keyless: &Options) {
         let shown = audit(options, &[path]);
         let [open, closed] = [0, 1].map(|_| tempfile::tempdir().unwrap());
-        extract_into(open.path(), options, &[path]);
         extract_into(closed.path(), &hiding(options), &[path]);
         self.audited += 1;
         self.resumes += shown.resumes.len();
@@ -191,10 +190,13 @@ impl Tally {
         if let Some(difference) = difference(&shown, &again) {
             self.bad.push(format!("{name}: {difference}"));
         }
-        // Once more, at the audit.
-        let twice = audit(&hiding(keyless), &[closed.path()]);
-        if let Some(difference) = difference(&shown, &twice) {
-            self.bad.push(format!("{name}, hidden twice: {difference}"));
+        // Of the talks, which are many, every fourth is hidden once more at the audit, and held against its facts with names.
+        let thorough = self.audited < 200 || self.audited.is_multiple_of(4);
+        if thorough {
+            let twice = audit(&hiding(keyless), &[closed.path()]);
+            if let Some(difference) = difference(&shown, &twice) {
+                self.bad.push(format!("{name}, hidden twice: {difference}"));
+            }
         }
         let folder = path.parent().unwrap().to_str().unwrap();
         let mut secrets: Secrets = secrets(folder, raw, &shown);
@@ -202,12 +204,18 @@ impl Tally {
         secrets.insert(("file", file.to_owned()));
         // The machine itself has one address in IPv6.
         secrets.retain(|(_, secret)| secret != "[::1]" && !OWN_WORDS.contains(secret.as_str()));
-        let (shown, shown_hashes) = unpacked_facts(open.path());
         let (hidden, hashes) = unpacked_facts(closed.path());
         for (kind, secret) in &secrets {
             if hidden.contains(secret.as_str()) {
                 self.bad.push(format!("{name}: {kind} {secret:?}"));
             }
+        }
+        if !thorough {
+            return;
+        }
+        extract_into(open.path(), options, &[path]);
+        let (shown, shown_hashes) = unpacked_facts(open.path());
+        for (kind, secret) in &secrets {
             if shown.contains(secret.as_str()) {
                 *self.seen.entry(kind).or_default() += 1;
             }
