@@ -154,7 +154,7 @@ pub fn learn(options: &Options, stream: &mut (dyn Read + Send)) -> Result<Learnt
 ///
 /// # Errors
 ///
-/// As [`learn`], and when what was learnt is not put together, is of facts with other options, or of other exchanges.
+/// As [`learn()`], and when what was learnt is not put together, is of facts with other options, or of other exchanges.
 pub fn judge(
     options: &Options,
     stream: &mut (dyn Read + Send),

@@ -1,7 +1,7 @@
 //! Facts without names: what a run gave before anything is judged, with texts in place of names that an audit reads as
 //! it would read the names.
 //!
-//! What reports hide as hashes is kept here in its form where a verdict may rest on it: ids ([`super::form`]),
+//! What reports hide as hashes is kept here in its form where a verdict may rest on it: ids (`redact/form.rs`),
 //! addresses, what names of files tell of captures that go on in the next. Whatever else is a hash, as in reports.
 
 use super::{
