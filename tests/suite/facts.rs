@@ -9,7 +9,7 @@ use crate::{
         render_pcap::{Link, Pcap, render},
         tcp::packets,
     },
-    talks::{options, pcap, talks},
+    talks::{captures_of, options, pcap, talks},
     tls,
 };
 use arrow_array::{Array, cast::AsArray};
@@ -180,11 +180,7 @@ fn facts_of_talks_say_what_the_captures_say() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a talk");
     for talk in talks() {
-        let mut roads = vec![("pcap", pcap(&talk, &packets(&talk)))];
-        if talk.har_skip.is_none() {
-            roads.push(("HAR", render_har::render(&talk)));
-        }
-        for (road, bytes) in roads {
+        for (road, bytes) in captures_of(&talk) {
             fs::write(&path, bytes).unwrap();
             if let Some(problem) = check(&options(&talk), &[&path]) {
                 let _ = writeln!(bad, "{} as {road}: {problem}", talk.name);

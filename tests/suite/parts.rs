@@ -2,14 +2,13 @@
 //! audit of all of it says.
 
 use crate::{
+    facts::{extract_into, taps},
     redact::real,
     talk::{
         model::{Act, Talk},
-        render_har,
-        render_pcap::{Link, Pcap, render},
         tcp::packets,
     },
-    talks::{options, pcap, talks},
+    talks::{captures_of, options, pcap, talks},
 };
 use arrow_array::{
     Array, ArrayRef, BooleanArray, RecordBatch, StructArray,
@@ -324,11 +323,7 @@ fn talks_in_parts_say_what_they_say_as_a_whole() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a talk");
     for talk in talks() {
-        let mut roads = vec![("pcap", pcap(&talk, &packets(&talk)))];
-        if talk.har_skip.is_none() {
-            roads.push(("HAR", render_har::render(&talk)));
-        }
-        for (road, bytes) in roads {
+        for (road, bytes) in captures_of(&talk) {
             fs::write(&path, bytes).unwrap();
             let options = options(&talk);
             let (parts, _) = in_parts(&options, &Dealt::of(&options, &[&[&path]]));
@@ -345,34 +340,15 @@ fn two_taps_extracted_apart_say_in_parts_what_their_facts_say_as_a_whole() {
     let mut bad = String::new();
     for talk in talks() {
         let folder = tempfile::tempdir().unwrap();
-        let raw = Pcap {
-            link: Link::Raw,
-            big_endian: true,
-            nanoseconds: true,
-        };
-        let all = packets(&talk);
-        let [one, two] = ["b tap", "c tap"].map(|name| folder.path().join(name));
-        fs::write(&one, pcap(&talk, &all)).unwrap();
-        fs::write(&two, render(&talk, &all, raw)).unwrap();
+        let [one, two] = taps(folder.path(), &talk);
         let options = options(&talk);
-        let mut kept = Vec::new();
+        let kept = folder.path().join("facts");
         for tap in [&one, &two] {
-            let inputs = vec![tap.to_str().unwrap().to_owned()];
-            let options = Options {
-                inputs,
-                ..options.clone()
-            };
-            let facts = extract(&options, &Progress::default()).unwrap();
-            for file in facts::write(&facts).unwrap() {
-                let path = folder.path().join(file.path);
-                fs::write(&path, file.bytes).unwrap();
-                kept.push(path);
-            }
+            extract_into(&kept, &options, &[tap]);
         }
-        let kept: Vec<&Path> = kept.iter().map(PathBuf::as_path).collect();
         let dealt = Dealt::of(&options, &[&[&one], &[&two]]);
         let (parts, _) = in_parts(&options, &dealt);
-        if let Some(difference) = difference(&whole(&options, &kept), &parts) {
+        if let Some(difference) = difference(&whole(&options, &[&kept]), &parts) {
             let _ = writeln!(bad, "{}: {difference}", talk.name);
         }
     }

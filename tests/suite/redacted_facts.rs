@@ -3,16 +3,23 @@
 use crate::{
     facts::{audit, extract_into, files, taps},
     redact::{Secrets, cells, real, secrets, unpacked},
-    talk::{render_har, tcp::packets},
-    talks::{options, pcap, talks},
+    talks::{captures_of, options, talks},
     tls,
 };
 use arrow_array::{Array, RecordBatch, cast::AsArray};
 use arrow_schema::DataType;
 use forkscope::{
-    model::{analysis::Analysis, prose::Prose},
+    audit::order,
+    model::{
+        analysis::Analysis,
+        exchange::{Exchange, Request},
+        prose::Prose,
+    },
     pipeline::Options,
-    redact::Key,
+    redact::{
+        Key,
+        facts::{Lore, Veil},
+    },
     report::{
         self, Report,
         table::{
@@ -27,7 +34,7 @@ use std::{
     fs::{self, File},
     path::Path,
     process::{Command, Stdio},
-    sync::LazyLock,
+    sync::{Arc, LazyLock},
 };
 
 const KEY: &[u8] = b"a key of the tests, no secret";
@@ -242,6 +249,82 @@ impl Tally {
     }
 }
 
+/// Ids that no implementation makes, for those who try to be long over them: letter by letter of a few kinds.
+fn odd_ids() -> BTreeSet<String> {
+    const KINDS: [&str; 8] = [
+        "0123456789",
+        "abcdef",
+        "ABCDEF",
+        "abcdefghijklmnopqrstuvwxyz",
+        "-_",
+        "Zz09",
+        "7",
+        "é:/",
+    ];
+    let mut state = 1_u64;
+    let mut next = |below: usize| {
+        // Knuth's constants for a linear congruential generator.
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(state >> 33).unwrap() % below
+    };
+    let mut ids = BTreeSet::new();
+    while ids.len() < 3_000 {
+        let mut id = String::new();
+        for _ in 0..=next(4) {
+            let letters: Vec<char> = KINDS[next(KINDS.len())].chars().collect();
+            for _ in 0..=next(40) {
+                id.push(letters[next(letters.len())]);
+            }
+        }
+        ids.insert(id);
+    }
+    ids
+}
+
+#[test]
+fn what_stands_for_an_id_looks_like_it_and_is_no_others() {
+    let key = Key::from_bytes(KEY).unwrap();
+    let lore = Lore {
+        cut: &order::tokens,
+        tokens: &order::tokens,
+        alike: &order::are_alike,
+        ring_file: &|_| None,
+    };
+    let ids = odd_ids();
+    let asking = |id: &String| Exchange {
+        request: Some(Request {
+            last_event_id: Some(Arc::from(id.as_str())),
+            ..Request::default()
+        }),
+        ..Exchange::default()
+    };
+    let mut exchanges: Vec<Exchange> = ids.iter().map(asking).collect();
+    Veil::new(&key, &lore, &exchanges, &[]).exchanges(&mut exchanges);
+    let cursor = |exchange: &'_ Exchange| {
+        exchange
+            .request
+            .as_ref()
+            .unwrap()
+            .last_event_id
+            .clone()
+            .unwrap()
+    };
+    let hidden: Vec<Arc<str>> = exchanges.iter().map(cursor).collect();
+    assert_eq!(hidden.iter().collect::<BTreeSet<_>>().len(), ids.len());
+    let mut stayed = 0;
+    for (id, hidden) in ids.iter().zip(hidden) {
+        // Delimiters beyond ASCII are others too, equal for equal.
+        let alike = !id.is_ascii() || order::are_alike(id, &hidden);
+        assert!(alike, "{id} {hidden}");
+        assert_eq!(id.len(), hidden.len(), "{id} {hidden}");
+        stayed += usize::from(**id == *hidden);
+    }
+    // Those of punctuation alone, and some of few letters.
+    assert!(stayed * 20 < ids.len(), "{stayed}");
+}
+
 #[test]
 fn facts_of_real_captures_without_names_say_the_same() {
     let mut tally = Tally::default();
@@ -277,11 +360,7 @@ fn facts_of_talks_without_names_say_the_same() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a talk of alice at acme");
     for talk in talks() {
-        let mut roads = vec![("pcap", pcap(&talk, &packets(&talk)))];
-        if talk.har_skip.is_none() {
-            roads.push(("HAR", render_har::render(&talk)));
-        }
-        for (road, bytes) in roads {
+        for (road, bytes) in captures_of(&talk) {
             fs::write(&path, &bytes).unwrap();
             let name = format!("{} as {road}", talk.name);
             let options = options(&talk);

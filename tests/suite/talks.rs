@@ -337,6 +337,15 @@ fn essences(analysis: &Analysis) -> Vec<String> {
     analysis.resumes.iter().map(essence).collect()
 }
 
+/// A talk as a capture of packets, and as a HAR where it can be one.
+pub(crate) fn captures_of(talk: &Talk) -> Vec<(&'static str, Vec<u8>)> {
+    let mut roads = vec![("pcap", pcap(talk, &packets(talk)))];
+    if talk.har_skip.is_none() {
+        roads.push(("HAR", render_har::render(talk)));
+    }
+    roads
+}
+
 pub(crate) fn talks() -> Vec<Talk> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/talks");
     let mut paths: Vec<PathBuf> = fs::read_dir(&folder)
