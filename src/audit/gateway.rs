@@ -264,11 +264,13 @@ pub fn torn_sessions(
     let blanks = between_blanks(blanks);
     let mut torn = Vec::new();
     for session in sessions {
-        let Some(&first) = session.exchanges.first() else {
-            continue;
-        };
+        if torn.len() == TORN {
+            break;
+        }
         let ends = Ends::of(session, exchanges);
-        if torn.len() < TORN && (is_torn(session, exchanges) || has_blank(&ends, &blanks)) {
+        if let Some(&first) = session.exchanges.first()
+            && (is_torn(session, exchanges) || has_blank(&ends, &blanks))
+        {
             torn.push((first, ends));
         }
     }

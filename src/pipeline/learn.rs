@@ -218,6 +218,20 @@ fn key(exchange: &Exchange, options: &Options) -> String {
     facts::key(exchange, session.as_ref())
 }
 
+/// The keys of some exchanges. Neighbours mostly have one server, and with it one key.
+fn keys(exchanges: &[Exchange], options: &Options) -> BTreeSet<String> {
+    let mut keys = BTreeSet::new();
+    let mut last: Option<&Endpoint> = None;
+    for exchange in exchanges {
+        let server = exchange.server.as_ref();
+        if server.is_none() || server != last {
+            keys.insert(key(exchange, options));
+            last = server;
+        }
+    }
+    keys
+}
+
 /// What hangs together by a name of some kind.
 fn node(kind: &str, name: &[u8]) -> u64 {
     let mut text = kind.as_bytes().to_vec();
@@ -378,11 +392,11 @@ impl Learnt {
                 "what was learnt is of facts that were extracted with other options",
             ));
         }
-        let known = |exchange: &Exchange| self.components.contains_key(&key(exchange, options));
-        match exchanges.iter().find(|exchange| !known(exchange)) {
-            Some(exchange) => Err(Error::new(format!(
+        let mut keys = keys(exchanges, options).into_iter();
+        match keys.find(|key| !self.components.contains_key(key)) {
+            Some(key) => Err(Error::new(format!(
                 "nothing was learnt of exchanges of {}",
-                key(exchange, options).escape_debug()
+                key.escape_debug()
             ))),
             None => Ok(()),
         }
@@ -428,15 +442,9 @@ impl Learnt {
         clocks: &Clocks,
         coverage: &Coverage,
     ) -> Elsewhere {
-        let mut own: BTreeSet<u32> = BTreeSet::new();
-        let mut last: Option<&Endpoint> = None;
-        for exchange in exchanges {
-            let server = exchange.server.as_ref();
-            if server.is_none() || server != last {
-                own.extend(self.components.get(&key(exchange, options)));
-                last = server;
-            }
-        }
+        let keys = keys(exchanges, options);
+        let own = keys.iter().filter_map(|key| self.components.get(key));
+        let own: BTreeSet<u32> = own.copied().collect();
         let is_elsewhere = |key: &String| {
             let component = self.components.get(key);
             component.is_none_or(|component| !own.contains(component))

@@ -110,15 +110,8 @@ impl<'a> Veil<'a> {
             |ip| self.forms.address(ip),
             |end| SocketAddr::new(self.forms.address(end.ip()), end.port()),
         );
-        for Opaque {
-            protocol: _,
-            server,
-            count: _,
-        } in opaque
-        {
-            if let Some(server) = server {
-                self.endpoint(server);
-            }
+        for row in opaque {
+            super::opaque(row, self);
         }
     }
 
@@ -136,14 +129,14 @@ impl<'a> Veil<'a> {
             None => name.to_owned(),
         };
         let stems: BTreeSet<String> = inputs.iter().map(|input| stem(&input.name)).collect();
+        let places: BTreeMap<String, usize> = stems.into_iter().zip(0..).collect();
         let mut letters = 0;
-        while LETTERS.len().pow(letters) < stems.len() {
+        while LETTERS.len().pow(letters) < places.len() {
             letters += 1;
         }
         let mut names = BTreeMap::new();
         for input in inputs {
-            let stem = stem(&input.name);
-            let place = stems.iter().position(|other| *other == stem).unwrap_or(0);
+            let place = places.get(&stem(&input.name)).copied().unwrap_or(0);
             let place = (0..letters).rev().filter_map(|digit| {
                 let letter = place / LETTERS.len().pow(digit) % LETTERS.len();
                 LETTERS.get(letter).copied().map(char::from)

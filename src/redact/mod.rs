@@ -114,15 +114,8 @@ pub fn redact(analysis: &mut Analysis, mut redactor: Redactor<'_>) {
     for row in blanks {
         blank(row);
     }
-    for Opaque {
-        protocol: _,
-        server,
-        count: _,
-    } in opaque
-    {
-        if let Some(server) = server {
-            redactor.endpoint(server);
-        }
+    for row in opaque {
+        self::opaque(row, redactor);
     }
     oddities(anomalies, redactor);
 }
@@ -401,6 +394,17 @@ fn blank(row: &mut Blank) {
     } = row;
     *client = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
     *server = SocketAddr::new(*client, server.port());
+}
+
+fn opaque(row: &mut Opaque, redactor: &impl Hide) {
+    let Opaque {
+        protocol: _,
+        server,
+        count: _,
+    } = row;
+    if let Some(server) = server {
+        redactor.endpoint(server);
+    }
 }
 
 fn oddities(anomalies: &mut Anomalies, redactor: &impl Hide) {

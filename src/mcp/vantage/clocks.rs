@@ -123,38 +123,6 @@ pub struct Samples {
     pub packets: BTreeSet<InputId>,
 }
 
-fn samples(exchanges: &[Exchange]) -> Samples {
-    let mut samples = Samples::default();
-    let mut inputs: BTreeSet<InputId> = BTreeSet::new();
-    for exchange in exchanges {
-        inputs.insert(exchange.place.input);
-        if exchange.source == Source::Packets {
-            samples.packets.insert(exchange.place.input);
-        }
-    }
-    if inputs.len() < 2 {
-        return samples;
-    }
-    let mut all: Vec<Shown<'_>> = exchanges
-        .iter()
-        .filter_map(|exchange| {
-            let key = Likeness::of(exchange).filter(|key| key.session.is_some())?;
-            Some(Shown {
-                key,
-                digest: key.digest(),
-                exchange,
-            })
-        })
-        .collect();
-    // The same bytes, however often the same was asked.
-    let bytes = |shown: &Shown<'_>| (shown.digest, shown.exchange.sequences);
-    samples.compare(0, &mut all, bytes, |shown| {
-        matches!(shown.exchange.sequences, [Some(_), Some(_)])
-    });
-    samples.compare(1, &mut all, |shown| (shown.digest, [None, None]), |_| true);
-    samples
-}
-
 /// What is asked in a session, and where it is.
 #[derive(Clone, Copy)]
 struct Shown<'a> {
@@ -179,7 +147,35 @@ impl Samples {
     /// What exchanges show.
     #[must_use]
     pub fn of(exchanges: &[Exchange]) -> Self {
-        samples(exchanges)
+        let mut samples = Self::default();
+        let mut inputs: BTreeSet<InputId> = BTreeSet::new();
+        for exchange in exchanges {
+            inputs.insert(exchange.place.input);
+            if exchange.source == Source::Packets {
+                samples.packets.insert(exchange.place.input);
+            }
+        }
+        if inputs.len() < 2 {
+            return samples;
+        }
+        let mut all: Vec<Shown<'_>> = exchanges
+            .iter()
+            .filter_map(|exchange| {
+                let key = Likeness::of(exchange).filter(|key| key.session.is_some())?;
+                Some(Shown {
+                    key,
+                    digest: key.digest(),
+                    exchange,
+                })
+            })
+            .collect();
+        // The same bytes, however often the same was asked.
+        let bytes = |shown: &Shown<'_>| (shown.digest, shown.exchange.sequences);
+        samples.compare(0, &mut all, bytes, |shown| {
+            matches!(shown.exchange.sequences, [Some(_), Some(_)])
+        });
+        samples.compare(1, &mut all, |shown| (shown.digest, [None, None]), |_| true);
+        samples
     }
 
     /// Adds what exchanges of other sessions show.
